@@ -1,0 +1,48 @@
+# Every target sets up what it needs in .venv. Start with `make run`.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.tilewright-installed
+JOBS   ?= 2
+ARGS   ?=
+
+.PHONY: run test test-long check bench clean help
+
+help:
+	@echo "make run        is this machine ready? (tilewright doctor)"
+	@echo "make test       the test suite          make test ARGS='-k affine'"
+	@echo "make test-long  the tests that take minutes"
+	@echo "make check      ruff, pyright, layers, budgets"
+	@echo "make bench      the benchmarks"
+
+run: $(STAMP)
+	$(BIN)/tilewright doctor $(ARGS)
+
+test: $(STAMP)
+	@$(BIN)/python -c "import torch" 2>/dev/null \
+		|| echo "torch is not installed: the tests that need it are skipped"
+	$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(JOBS) -m long --timeout 1200 $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q --durations=0 tests/test_layers.py tests/test_budgets.py
+
+bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet -e ".[bench]" || echo "numba is missing: its column is left out"
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# torch is optional: where it does not install, its tests are skipped and nothing else changes.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python -m pip install --quiet -e ".[torch]" \
+		|| echo "torch did not install: the tests that need it are skipped"
+	touch $(STAMP)
+
+clean:
+	rm -rf build_output .pytest_cache .ruff_cache .hypothesis
