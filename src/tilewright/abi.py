@@ -1,0 +1,466 @@
+"""Kernel ABI v1, as data: how parameters, context, faults and side tables look in memory.
+
+    i32 kernel(const u64 *args, Ctx *ctx)
+
+`args` holds one 64-bit word per slot of the signature, in this order:
+
+1. a pointer to the first element of each tensor, in parameter order (implicit outputs included);
+2. the value of each symbol (dynamic extent), in order of first appearance;
+3. for each tensor whose layout is not `contiguous`, in parameter order: its strides, in elements;
+4. each scalar, in parameter order (`encode_scalar` says how).
+
+Pointers are aligned to the element and no further. Two tensors overlap only where the manifest
+allows it. The kernel returns `Fault.OK` or the fault code it also wrote to the context. Whoever
+emits kernels and whoever calls them take every offset from this file.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from tilewright.dtypes import DType
+
+VERSION = 1
+
+Direction = Literal["in", "out", "inout"]
+Layout = Literal["contiguous", "rows", "strided"]
+
+
+# ---- extents -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Extent:
+    """`floor((constant + sum(coefficient * symbol)) / divisor)`: one dimension of a tensor."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+    divisor: int = 1
+
+    @property
+    def is_static(self) -> bool:
+        """True when no symbol occurs."""
+        return not self.terms
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbols that occur."""
+        return tuple(name for name, _ in self.terms)
+
+    def evaluate(self, symbols: Mapping[str, int]) -> int:
+        """The extent for these symbol values; raises KeyError for one that is missing."""
+        total = self.constant + sum(scale * symbols[name] for name, scale in self.terms)
+        return total // self.divisor
+
+    def solve(self, value: int) -> int | None:
+        """The value of the only symbol that makes the extent `value`, if there is exactly one."""
+        if not self.is_solvable:
+            return None
+        scale = self.terms[0][1]
+        quotient, rest = divmod(value - self.constant, scale)
+        return quotient if rest == 0 and quotient >= 0 else None
+
+    @property
+    def is_solvable(self) -> bool:
+        """True when one symbol occurs and nothing is rounded: the extent determines it."""
+        return len(self.terms) == 1 and self.divisor == 1
+
+    def __str__(self) -> str:
+        parts = [name if scale == 1 else f"{scale}*{name}" for name, scale in self.terms]
+        if self.constant or not parts:
+            parts.append(str(self.constant))
+        text = " + ".join(parts).replace("+ -", "- ")
+        return text if self.divisor == 1 else f"({text}) // {self.divisor}"
+
+
+def as_extent(value: int | str | Extent) -> Extent:
+    """An extent from an int (static), a symbol name, or itself."""
+    if isinstance(value, Extent):
+        return value
+    if isinstance(value, str):
+        return Extent(0, ((value, 1),))
+    return Extent(int(value))
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TensorParam:
+    """A tensor parameter; an `implicit` one is allocated by the runtime, not passed by the caller.
+
+    `layout`: `contiguous` (row-major, no strides passed), `rows` (strides passed, the last one is 1
+    whenever that axis is longer than 1) or `strided` (any strides, passed).
+    `zeroed` asks for an implicit output filled with zeros.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[Extent, ...]
+    direction: Direction = "in"
+    layout: Layout = "contiguous"
+    implicit: bool = False
+    zeroed: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_written(self) -> bool:
+        """True for Out and InOut."""
+        return self.direction != "in"
+
+    @property
+    def passes_strides(self) -> bool:
+        """True when the kernel takes one stride slot per dimension."""
+        return self.layout != "contiguous"
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    """A scalar parameter, passed by value."""
+
+    name: str
+    dtype: DType
+
+
+Param = TensorParam | ScalarParam
+
+
+def tensor(
+    name: str,
+    dtype: DType,
+    shape: Sequence[int | str | Extent],
+    direction: Direction = "in",
+    *,
+    layout: Layout = "contiguous",
+    implicit: bool = False,
+    zeroed: bool = False,
+) -> TensorParam:
+    """A tensor parameter whose shape entries may be ints, symbol names or extents."""
+    extents = tuple(as_extent(entry) for entry in shape)
+    return TensorParam(name, dtype, extents, direction, layout, implicit, zeroed)
+
+
+# ---- signature -----------------------------------------------------------------------------------
+
+SlotKind = Literal["pointer", "symbol", "stride", "scalar"]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One word of `args`: what it holds, of which parameter (or symbol), along which axis."""
+
+    kind: SlotKind
+    name: str
+    axis: int = -1
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel and what a call gives back.
+
+    `returns` are indices into `params`; `returns_tuple` wraps even a single one. Without `returns`
+    a call gives None. Raises ValueError when no tensor the caller passes determines a symbol.
+    """
+
+    params: tuple[Param, ...]
+    returns: tuple[int, ...] = ()
+    returns_tuple: bool = False
+
+    def __post_init__(self) -> None:
+        unbound = [s for s in self.symbols if s not in self.bindings]
+        if unbound:
+            raise ValueError(f"no tensor argument determines {', '.join(unbound)}")
+
+    @cached_property
+    def tensors(self) -> tuple[TensorParam, ...]:
+        """The tensor parameters, implicit outputs included."""
+        return tuple(p for p in self.params if isinstance(p, TensorParam))
+
+    @cached_property
+    def scalars(self) -> tuple[ScalarParam, ...]:
+        """The scalar parameters."""
+        return tuple(p for p in self.params if isinstance(p, ScalarParam))
+
+    @cached_property
+    def explicit(self) -> tuple[Param, ...]:
+        """The parameters a caller passes, in order."""
+        return tuple(p for p in self.params if not (isinstance(p, TensorParam) and p.implicit))
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol, in order of first appearance."""
+        names = (name for p in self.tensors for e in p.shape for name in e.symbols)
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def bindings(self) -> Mapping[str, tuple[int, int]]:
+        """Symbol -> (parameter index, axis) of the dimension its value is solved from."""
+        found: dict[str, tuple[int, int]] = {}
+        for position, axis, extent in self._passed_extents():
+            if extent.is_solvable:
+                found.setdefault(extent.symbols[0], (position, axis))
+        return found
+
+    def _passed_extents(self) -> Iterator[tuple[int, int, Extent]]:
+        for position, param in enumerate(self.params):
+            if isinstance(param, TensorParam) and not param.implicit:
+                for axis, extent in enumerate(param.shape):
+                    yield position, axis, extent
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The words of `args`, in order."""
+        strided = [p for p in self.tensors if p.passes_strides]
+        return (
+            *(Slot("pointer", p.name) for p in self.tensors),
+            *(Slot("symbol", name) for name in self.symbols),
+            *(Slot("stride", p.name, i) for p in strided for i in range(p.rank)),
+            *(Slot("scalar", p.name) for p in self.scalars),
+        )
+
+    @cached_property
+    def _slot_index(self) -> Mapping[Slot, int]:
+        return {slot: index for index, slot in enumerate(self.slots)}
+
+    def pointer_slot(self, name: str) -> int:
+        """Index of the pointer of tensor `name`."""
+        return self._slot_index[Slot("pointer", name)]
+
+    def symbol_slot(self, name: str) -> int:
+        """Index of the value of symbol `name`."""
+        return self._slot_index[Slot("symbol", name)]
+
+    def stride_slot(self, name: str, axis: int) -> int:
+        """Index of a stride (in elements) of tensor `name`; KeyError when it is not passed."""
+        return self._slot_index[Slot("stride", name, axis)]
+
+    def scalar_slot(self, name: str) -> int:
+        """Index of scalar `name`."""
+        return self._slot_index[Slot("scalar", name)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, strings and ints."""
+        return {
+            "params": [_param_to_json(p) for p in self.params],
+            "returns": list(self.returns),
+            "returns_tuple": self.returns_tuple,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Signature:
+        """The inverse of `to_json`."""
+        params = tuple(_param_from_json(p) for p in data["params"])
+        return Signature(params, tuple(data["returns"]), bool(data["returns_tuple"]))
+
+
+def _param_to_json(param: Param) -> dict[str, Any]:
+    if isinstance(param, ScalarParam):
+        return {"kind": "scalar", "name": param.name, "dtype": param.dtype.name}
+    return {
+        "kind": "tensor",
+        "name": param.name,
+        "dtype": param.dtype.name,
+        "shape": [[e.constant, [list(t) for t in e.terms], e.divisor] for e in param.shape],
+        "direction": param.direction,
+        "layout": param.layout,
+        "implicit": param.implicit,
+        "zeroed": param.zeroed,
+    }
+
+
+def _param_from_json(data: Mapping[str, Any]) -> Param:
+    dtype = DType.from_name(data["dtype"])
+    if data["kind"] == "scalar":
+        return ScalarParam(data["name"], dtype)
+    shape = tuple(Extent(c, tuple((n, k) for n, k in terms), d) for c, terms, d in data["shape"])
+    return TensorParam(
+        data["name"], dtype, shape, data["direction"], data["layout"], data["implicit"],
+        data["zeroed"],
+    )  # fmt: skip
+
+
+def encode_scalar(value: int | float | bool, dtype: DType) -> int:
+    """The slot of a scalar: ints sign-extended, floats as their own bits in the low bytes.
+
+    Raises OverflowError when `value` is not representable as an integer of this type.
+    """
+    if dtype.is_float():
+        bits = dtype.numpy.type(value).tobytes()
+        return int.from_bytes(bits, "little")
+    if dtype.kind == "bool":
+        return int(bool(value))
+    number = int(value)
+    low, high = integer_range(dtype)
+    if not low <= number <= high:
+        raise OverflowError(f"{number} is not in [{low}, {high}]")
+    return number & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def integer_range(dtype: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer type."""
+    if dtype.is_signed_int() or dtype.kind == "task":
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
+
+
+# ---- context -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CtxField:
+    """Where one field of the context is: offset and size in bytes, and its LLVM type."""
+
+    offset: int
+    size: int
+    llvm: str
+
+
+CTX: Mapping[str, CtxField] = {
+    # the cells [grid_begin, grid_end) of the kernel's outermost grid that this call runs
+    "grid_begin": CtxField(0, 8, "i64"),
+    "grid_end": CtxField(8, 8, "i64"),
+    # scratch, 64-byte aligned; a kernel that needs more returns ARENA_TOO_SMALL before it writes
+    "arena": CtxField(16, 8, "ptr"),
+    "arena_bytes": CtxField(24, 8, "i64"),
+    # written by the kernel before it returns a non-zero status
+    "fault_code": CtxField(32, 4, "i32"),
+    "fault_op": CtxField(36, 4, "i32"),
+    "fault_values": CtxField(40, 32, "[4 x i64]"),
+    # i32, polled (monotonic) once per grid cell; non-zero means: return CANCELLED
+    "cancel": CtxField(72, 8, "ptr"),
+    # PrintRing below, or null: print nothing
+    "print_ring": CtxField(80, 8, "ptr"),
+    # table of the communicator, or null
+    "comm": CtxField(88, 8, "ptr"),
+    # i32 (*)(Ctx *, i32 (*body)(void *env, Ctx *, i64 begin, i64 end), void *env, i64 n), or null:
+    # run the body here, for [0, n)
+    "parallel": CtxField(96, 8, "ptr"),
+    # which participant this is: 0 is the calling thread
+    "worker": CtxField(104, 8, "i64"),
+    # private to the runtime
+    "pool": CtxField(112, 8, "ptr"),
+    "flags": CtxField(120, 8, "i64"),
+}
+CTX_SIZE = 128
+ARENA_ALIGNMENT = 64
+FAULT_VALUES = 4
+
+# Print ring: u64 count of records ever begun (atomic add), u64 capacity, then `capacity` records
+# {u64 op id, u64 values[PRINT_VALUES]}. Record number >= capacity is dropped, but counted.
+PRINT_HEADER = 16
+PRINT_VALUES = 7
+PRINT_RECORD = 8 * (1 + PRINT_VALUES)
+
+
+class Fault(IntEnum):
+    """Status of a kernel; those below 16 are between kernel and runtime, the others are errors."""
+
+    OK = 0
+    ARENA_TOO_SMALL = 1  # values[0]: bytes needed; nothing was written; the runtime retries
+    CANCELLED = 2
+    INDEX_OUT_OF_BOUNDS = 16  # values: index, lower bound, upper bound (exclusive), axis
+    DIVISION_BY_ZERO = 17
+    SHAPE_MISMATCH = 18  # values: given, expected
+    ASSERTION = 19
+    DEADLOCK = 20
+    RING_OVERFLOW = 21
+
+
+# ---- side tables ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where the author wrote an operation: 1-based line, 0-based column, and the line's text."""
+
+    file: str
+    line: int
+    column: int
+    text: str = ""
+
+
+UNBOUNDED = math.inf
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the runtime needs to know about an object beside its signature.
+
+    `symbol` is the kernel's name in the object; `sites` maps op ids to the author's lines; `prints`
+    maps op ids to (`str.format` template, dtype names); `safe_overlaps` lists pairs of tensor names
+    that may be the very same memory; `work_ns` is an upper estimate of the serial run time
+    (UNBOUNDED for data-dependent loops); `grid` is the number of cells of the outermost grid;
+    `arena_bytes` a first guess.
+    """
+
+    name: str = "kernel"
+    symbol: str = "kernel"
+    sites: Mapping[int, Site] = field(default_factory=dict[int, Site])
+    prints: Mapping[int, tuple[str, tuple[str, ...]]] = field(
+        default_factory=dict[int, tuple[str, tuple[str, ...]]]
+    )
+    safe_overlaps: frozenset[tuple[str, str]] = frozenset()
+    work_ns: float = 0.0
+    grid: Extent = Extent(1)
+    arena_bytes: int = 0
+
+    def allows_overlap(self, first: str, second: str) -> bool:
+        """True when these two tensors may be the same memory."""
+        return bool({(first, second), (second, first)} & self.safe_overlaps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, strings and numbers; an unbounded estimate becomes -1."""
+        return {
+            "name": self.name,
+            "symbol": self.symbol,
+            "sites": [[op, s.file, s.line, s.column, s.text] for op, s in self.sites.items()],
+            "prints": [[op, text, list(kinds)] for op, (text, kinds) in self.prints.items()],
+            "safe_overlaps": sorted(list(pair) for pair in self.safe_overlaps),
+            "work_ns": -1 if math.isinf(self.work_ns) else self.work_ns,
+            "grid": [self.grid.constant, [list(t) for t in self.grid.terms], self.grid.divisor],
+            "arena_bytes": self.arena_bytes,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Manifest:
+        """The inverse of `to_json`."""
+        constant, terms, divisor = data["grid"]
+        return Manifest(
+            name=data["name"],
+            symbol=data["symbol"],
+            sites={op: Site(*rest) for op, *rest in data["sites"]},
+            prints={op: (text, tuple(kinds)) for op, text, kinds in data["prints"]},
+            safe_overlaps=overlap_pairs(data["safe_overlaps"]),
+            work_ns=UNBOUNDED if data["work_ns"] < 0 else data["work_ns"],
+            grid=Extent(constant, tuple((n, k) for n, k in terms), divisor),
+            arena_bytes=data["arena_bytes"],
+        )
+
+
+def overlap_pairs(pairs: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
+    """Pairs of tensor names, from any nested iterable."""
+    return frozenset((first, second) for first, second in pairs)
+
+
+def decode_scalar(bits: int, dtype: DType) -> Any:
+    """The Python value of a slot or print word written with `encode_scalar`'s convention."""
+    if dtype.kind == "bool":
+        return bool(bits & 1)
+    raw = struct.pack("<Q", bits & 0xFFFF_FFFF_FFFF_FFFF)
+    if dtype.is_float():
+        return float(np.frombuffer(raw, dtype.numpy, count=1)[0])
+    mask = bits & ((1 << dtype.bits) - 1)
+    low, _ = integer_range(dtype)
+    return mask - (1 << dtype.bits) if low < 0 and mask >> (dtype.bits - 1) else mask
