@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.dtypes import DType
+from tilewright.source import Span, source_lines
 
 VERSION = 1
 
@@ -383,12 +384,26 @@ class Fault(IntEnum):
 
 @dataclass(frozen=True)
 class Site:
-    """Where the author wrote an operation: 1-based line, 0-based column, and the line's text."""
+    """Where the author wrote an operation, as a `Span`, and the text of its first line then."""
 
     file: str
     line: int
-    column: int
+    col: int
+    end_line: int
+    end_col: int
     text: str = ""
+
+    @property
+    def span(self) -> Span:
+        """The place, as errors take it."""
+        return Span(self.file, self.line, self.col, self.end_line, self.end_col)
+
+    @staticmethod
+    def of(span: Span) -> Site:
+        """The site of a span, with the text its file has now."""
+        lines = source_lines(span.file)
+        text = lines[span.line - 1].rstrip() if 0 < span.line <= len(lines) else ""
+        return Site(span.file, span.line, span.col, span.end_line, span.end_col, text)
 
 
 UNBOUNDED = math.inf
@@ -425,7 +440,7 @@ class Manifest:
         return {
             "name": self.name,
             "symbol": self.symbol,
-            "sites": [[op, s.file, s.line, s.column, s.text] for op, s in self.sites.items()],
+            "sites": [[op, *astuple(s)] for op, s in self.sites.items()],
             "prints": [[op, text, list(kinds)] for op, (text, kinds) in self.prints.items()],
             "safe_overlaps": sorted(list(pair) for pair in self.safe_overlaps),
             "work_ns": -1 if math.isinf(self.work_ns) else self.work_ns,
