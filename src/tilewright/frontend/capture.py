@@ -1,0 +1,224 @@
+"""From a live function or class to its AST, in the coordinates of the author's file.
+
+A file is read and parsed once, however many kernels it holds; the cached tree is shared and must
+not be changed. Sources that `exec` or a notebook leaves in `linecache` work like files.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
+
+from tilewright.errors import ParserSyntaxError
+from tilewright.source import SourceText, Span
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+@dataclass(frozen=True)
+class CapturedFunction:
+    """A function's definition and the text it stands in."""
+
+    node: FunctionNode
+    source: SourceText
+
+    @property
+    def span(self) -> Span:
+        """The range of the `def` statement's name line."""
+        return self.source.span(self.node)._replace(end_line=self.node.lineno)
+
+
+@dataclass(frozen=True)
+class CapturedClass:
+    """A class definition and the text it stands in."""
+
+    node: ast.ClassDef
+    source: SourceText
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """A file parsed as a whole, with its function and class statements by line."""
+
+    source: SourceText
+    functions: dict[int, list[FunctionNode]]
+    classes: dict[str, list[ast.ClassDef]]
+
+
+@functools.lru_cache(maxsize=128)
+def _parse_file(file: str, text: str) -> ParsedFile | None:
+    try:
+        tree = ast.parse(text, file)
+    except (SyntaxError, ValueError):
+        return None
+    functions: dict[int, list[FunctionNode]] = {}
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, FunctionNode):
+            functions.setdefault(first_line(node), []).append(node)
+        elif isinstance(node, ast.ClassDef):
+            classes.setdefault(node.name, []).append(node)
+    for nodes in classes.values():
+        nodes.sort(key=lambda node: node.lineno)
+    return ParsedFile(SourceText(file, text), functions, classes)
+
+
+def parse_file(file: str) -> ParsedFile | None:
+    """The shared, read-only parse of a file; None when it has no source or does not parse."""
+    linecache.checkcache(file)
+    text = "".join(linecache.getlines(file))
+    return _parse_file(file, text) if text else None
+
+
+def first_line(node: FunctionNode) -> int:
+    """The line a code object reports: that of the first decorator, if there is one."""
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def capture_function(function: Callable[..., Any]) -> CapturedFunction:
+    """The definition of `function`; raises ParserSyntaxError when its source cannot be found."""
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType):
+        raise ParserSyntaxError(
+            f"Cannot read the source of {function!r}: it is not a Python function",
+            hint="Decorate a function written with 'def'.",
+        )
+    found = _find_in_file(plain.__code__) or _find_block(plain)
+    if found is None:
+        raise _no_source(plain.__name__, plain.__code__.co_filename)
+    return found
+
+
+def _find_in_file(code: CodeType) -> CapturedFunction | None:
+    parsed = parse_file(code.co_filename)
+    if parsed is None:
+        return None
+    candidates = parsed.functions.get(code.co_firstlineno, [])
+    named = [node for node in candidates if node.name == code.co_name]
+    return CapturedFunction(named[0], parsed.source) if len(named) == 1 else None
+
+
+def _find_block(function: FunctionType) -> CapturedFunction | None:
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        return None
+    block = "".join(lines)
+    text = textwrap.dedent(block)
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        return None
+    if not body or not isinstance(body[0], FunctionNode):
+        return None
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    file = function.__code__.co_filename
+    return CapturedFunction(body[0], SourceText(file, text, first_line=first, indent=indent))
+
+
+def _no_source(name: str, file: str) -> ParserSyntaxError:
+    return ParserSyntaxError(
+        f"Cannot retrieve the source code of '{name}' (defined in {file})",
+        hint="Kernels are read from source: define them in a file or a notebook cell, "
+        "not at an interactive prompt or in a bare exec().",
+    )
+
+
+def capture_class(cls: type, methods: list[FunctionType]) -> CapturedClass:
+    """The class statement that made `cls`, found by the lines of the functions in its body.
+
+    Raises ParserSyntaxError naming every candidate line when several definitions fit equally well.
+    """
+    parsed = _file_of_class(cls, methods)
+    if parsed is None:
+        raise _no_source(cls.__name__, _file_name(cls, methods))
+    candidates = _candidates(cls, methods, parsed)
+    if not candidates:
+        raise _no_source(cls.__name__, parsed.source.file)
+    if len(candidates) > 1:
+        raise _ambiguous(cls, candidates, parsed.source)
+    return CapturedClass(candidates[0], parsed.source)
+
+
+def _file_name(cls: type, methods: list[FunctionType]) -> str:
+    if methods:
+        return methods[0].__code__.co_filename
+    try:
+        return inspect.getfile(cls)
+    except (TypeError, OSError):
+        return "<unknown>"
+
+
+def _file_of_class(cls: type, methods: list[FunctionType]) -> ParsedFile | None:
+    files = dict.fromkeys([method.__code__.co_filename for method in methods])
+    for file in [*files, _file_name(cls, methods)]:
+        parsed = parse_file(file)
+        if parsed is not None and cls.__name__ in parsed.classes:
+            return parsed
+    return None
+
+
+def _candidates(cls: type, methods: list[FunctionType], parsed: ParsedFile) -> list[ast.ClassDef]:
+    named = parsed.classes.get(cls.__name__, [])
+    known_line: int | None = getattr(cls, "__firstlineno__", None)
+    if known_line is not None:
+        at_line = [node for node in named if _first_class_line(node) == known_line]
+        named = at_line or named
+    lines = {method.__code__.co_firstlineno for method in methods}
+    holding = [node for node in named if lines and lines <= _function_lines(node)]
+    return holding or [node for node in named if not lines & _function_lines(node)] or named
+
+
+def _first_class_line(node: ast.ClassDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _function_lines(node: ast.ClassDef) -> set[int]:
+    return {first_line(item) for item in node.body if isinstance(item, FunctionNode)}
+
+
+def _ambiguous(cls: type, nodes: list[ast.ClassDef], source: SourceText) -> ParserSyntaxError:
+    spans = [source.span(node) for node in nodes]
+    lines = ", ".join(str(span.line) for span in spans)
+    error = ParserSyntaxError(
+        f"Cannot tell which definition of class '{cls.__name__}' is meant: "
+        f"candidates at lines {lines} of {source.file}",
+        spans[0],
+        "Give the classes distinct names, or define the class once and vary it "
+        "through a closure variable.",
+    )
+    for span in spans[1:]:
+        error.with_note("another candidate is here", span)
+    return error
+
+
+def enclosing_locals(frame: FrameType | None) -> dict[str, Any]:
+    """Locals of the functions around a decorator's call: class bodies and the function they run in.
+
+    They give meaning to names that stand only in postponed annotations, which no closure holds.
+    """
+    names: dict[str, Any] = {}
+    for scope in _local_frames(frame):
+        names = {**scope.f_locals, **names}
+    return names
+
+
+def _local_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None and frame.f_locals is not frame.f_globals:
+        yield frame
+        is_class_body = "__qualname__" in frame.f_locals and "__module__" in frame.f_locals
+        frame = frame.f_back if is_class_body else None
+
+
+def is_method(function: FunctionType) -> bool:
+    """True when `function` was defined directly in a class body."""
+    parent = function.__qualname__.rpartition(".")[0]
+    return bool(parent) and not parent.endswith("<locals>")
