@@ -1,0 +1,1 @@
+"""Tilewright: tile kernels in Python, compiled natively, checked against the accelerator."""

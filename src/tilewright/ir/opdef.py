@@ -1,0 +1,245 @@
+"""The page of an op: signature, rules, structure, spellings. One registry, filled at import."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Operation, Value
+from tilewright.ir.enums import Effect
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+OPS: dict[str, OpDef[..., Any]] = {}
+SPELLINGS: dict[str, list[Spelling]] = {}
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A public name of an op or macro: `path` ("pl.load"), exact signature, and what it emits.
+
+    `accepts(*args, **kwargs)` selects among spellings that share a path. `arguments(op)` gives
+    the call that prints `op` in this spelling as (parameter name, entry) pairs, or None.
+    """
+
+    path: str
+    build: Callable[..., Any]
+    target: OpDef[..., Any] | Macro
+    accepts: Callable[..., bool] | None = None
+    render: Callable[[Operation], dict[str, Any] | None] | None = None
+    signature: inspect.Signature = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", inspect.signature(self.build))
+
+    def arguments(self, op: Operation) -> dict[str, Any] | None:
+        """Arguments by parameter name under which this spelling builds `op` again, or None."""
+        given = self.render(op) if self.render else op_arguments(op)
+        if given is None:
+            return None
+        parameters = self.signature.parameters
+        chosen: dict[str, Any] = {}
+        for name, entry in given.items():
+            parameter = parameters.get(name)
+            if parameter is None:
+                if op.opdef.is_default(name, entry):
+                    continue
+                return None
+            if parameter.default is inspect.Parameter.empty or parameter.default != entry:
+                chosen[name] = entry
+        return {name: chosen[name] for name in parameters if name in chosen}
+
+
+def op_arguments(op: Operation) -> dict[str, Any]:
+    """Operands and attributes of `op` by the parameter names of its canonical form."""
+    given: dict[str, Any] = dict(zip(op.opdef.operand_names, op.operands, strict=True))
+    given.update(op.attrs)
+    return given
+
+
+def spelled(
+    target: OpDef[..., Any] | Macro,
+    *paths: str,
+    accepts: Callable[..., bool] | None = None,
+    render: Callable[[Operation], dict[str, Any] | None] | None = None,
+) -> Callable[[Rule], Rule]:
+    """Registers the decorated builder function as a public spelling of `target`."""
+
+    def register(build: Rule) -> Rule:
+        for path in paths:
+            spelling = Spelling(path, build, target, accepts, render)
+            SPELLINGS.setdefault(path, []).append(spelling)
+            target.spellings.append(spelling)
+        return build
+
+    return register
+
+
+class OpDef(Generic[P, R]):
+    """An op. Calling it emits an operation through the current builder and gives its result."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        name: str,
+        *,
+        effect: Effect = Effect.PURE,
+        tied: dict[int, int] | None = None,
+        commutative: bool = False,
+        infix: str = "",
+        terminator: bool = False,
+        has_regions: bool = False,
+        instruction: str = "",
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.effect = effect
+        self.tied: dict[int, int] = tied or {}
+        self.commutative = commutative
+        self.infix = infix
+        self.terminator = terminator
+        self.has_regions = has_regions
+        self.instruction = instruction
+        self.ulp = 0.0
+        self.__doc__ = function.__doc__
+        self.signature = inspect.signature(function)
+        self._split_signature()
+        self.infer: Callable[..., Any] | None = None
+        self.evaluate: Callable[..., Any] | None = None
+        self.loops: Callable[..., Any] | None = None
+        self.make_samples: Callable[[], Sequence[Any]] | None = None
+        self.syntax: Callable[..., None] | None = None
+        self.spellings: list[Spelling] = []
+
+    def _split_signature(self) -> None:
+        parameters = self.signature.parameters.values()
+        attrs = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self.operand_names = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.attr_names = tuple(p.name for p in attrs)
+        self.attr_defaults = {p.name: p.default for p in attrs if p.default is not p.empty}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        builder = Builder.current()
+        names = self.operand_names
+        entries = list(args)
+        for name in names[len(entries) :]:
+            entries.append(kwargs.pop(name, None))
+        attrs = {**self.attr_defaults, **kwargs}
+        operands = tuple(map(builder.as_entry, entries))
+        results = builder.emit(self, operands, attrs).results
+        return cast(R, results[0] if len(results) == 1 else results or None)
+
+    def is_default(self, name: str, entry: Any) -> bool:
+        """True when `entry` is what `name` is when the caller leaves it out."""
+        if name in self.operand_names:
+            return entry is None
+        return name in self.attr_defaults and self.attr_defaults[name] == entry
+
+    def _check(self, rule: Callable[..., Any]) -> None:
+        given = set(inspect.signature(rule).parameters) - {"regions"}
+        wanted = set(self.signature.parameters)
+        assert given == wanted, f"{self.name}: rule {rule.__name__} takes {given}, not {wanted}"
+
+    def type_rule(self, rule: Rule) -> Rule:
+        """Registers the rule that gives the result type (a Type, a tuple of Types, or None)."""
+        assert self.infer is None, f"{self.name} has two type rules"
+        self._check(rule)
+        self.infer = rule
+        return rule
+
+    def reference(self, rule: Rule) -> Rule:
+        """Registers the numpy meaning: arrays in, arrays out; the oracle of every test."""
+        assert self.evaluate is None, f"{self.name} has two references"
+        self._check(rule)
+        self.evaluate = rule
+        return rule
+
+    def structure(self, rule: Rule) -> Rule:
+        """Registers the rule that gives the op's `Structure` from its operands and attributes."""
+        assert self.loops is None, f"{self.name} has two structures"
+        self._check(rule)
+        self.loops = rule
+        return rule
+
+    def prints(self, rule: Rule) -> Rule:
+        """Registers the statement syntax of an op that does not print as a call."""
+        self.syntax = rule
+        return rule
+
+    def samples(self, make: Callable[[], Sequence[Any]]) -> None:
+        """Registers the samples on which the derived tests run this op."""
+        self.make_samples = make
+
+    def spelling(self, *paths: str, **options: Any) -> Callable[[Rule], Rule]:
+        """Registers the decorated function as a public name of this op."""
+        return spelled(self, *paths, **options)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (get_op, (self.name,))
+
+
+class Macro:
+    """A public name that stands for other ops; calling it emits them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.evaluate: Callable[..., Any] | None = None
+        self.make_samples: Callable[[], Sequence[Any]] | None = None
+        self.spellings: list[Spelling] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def reference(self, rule: Rule) -> Rule:
+        """Registers the numpy meaning."""
+        self.evaluate = rule
+        return rule
+
+    def samples(self, make: Callable[[], Sequence[Any]]) -> None:
+        """Registers the samples of the derived tests."""
+        self.make_samples = make
+
+
+def op(name: str, **facts: Any) -> Callable[[Callable[P, R]], OpDef[P, R]]:
+    """Declares an op; the decorated function is its canonical form and has no body."""
+
+    def declare(function: Callable[P, R]) -> OpDef[P, R]:
+        assert name not in OPS, f"op {name} is declared twice"
+        opdef: OpDef[P, R] = OpDef(function, name, **facts)
+        OPS[name] = opdef
+        return opdef
+
+    return declare
+
+
+def macro(*paths: str, **options: Any) -> Callable[[Callable[..., Any]], Macro]:
+    """Declares a public name in terms of other ops."""
+
+    def declare(function: Callable[..., Any]) -> Macro:
+        target = Macro(function)
+        spelled(target, *paths, **options)(function)
+        return target
+
+    return declare
+
+
+def get_op(name: str) -> OpDef[..., Any]:
+    """The op called `name`; raises KeyError."""
+    return OPS[name]
+
+
+def values_of(entry: Any) -> tuple[Value, ...]:
+    """The values of one operand entry."""
+    if isinstance(entry, Value):
+        return (entry,)
+    return () if entry is None else cast("tuple[Value, ...]", entry)

@@ -1,0 +1,87 @@
+"""Structure of an op: iteration domain, accesses and a body of scalar words, as data.
+
+Lowering fuses ops by composing structures; only the scalar words know code generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.core import Value
+from tilewright.ir.types import Dim, Shape
+
+
+class AxisKind(Enum):
+    """What the iterations of one axis of a domain have to do with each other."""
+
+    PARALLEL = "parallel"
+    REDUCE = "reduce"
+    SCAN = "scan"
+
+
+@dataclass(frozen=True, slots=True)
+class Indirect:
+    """An index that is the value of read number `read`, required to lie in [0, bound)."""
+
+    read: int
+    bound: Dim
+
+
+Index = Expr | Indirect
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element of `value` per point of the domain, at `indices`."""
+
+    value: Value
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """`results[k][writes[k](d)] = combine over reduced d of body(reads(d), d)[k]`.
+
+    `dims` are the iteration symbols with extents `extents` and `kinds`. `body(scalars, index)`
+    emits scalar words through the current builder: one scalar per read, one INDEX value per dim;
+    it gives one scalar per result. `combine` names the combining word of a reduction
+    ("add", "mul", "max", "min", "argmax", "argmin") or is "" when there is none.
+    """
+
+    dims: tuple[Symbol, ...]
+    extents: Shape
+    kinds: tuple[AxisKind, ...]
+    reads: tuple[Read, ...]
+    writes: tuple[tuple[Expr, ...], ...]
+    body: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
+    combine: str = ""
+
+    @property
+    def is_pointwise(self) -> bool:
+        """True when no axis is reduced or scanned."""
+        return all(kind is AxisKind.PARALLEL for kind in self.kinds)
+
+
+def domain(shape: Shape) -> tuple[Symbol, ...]:
+    """Fresh iteration symbols, one per axis of `shape`, ranged by the static extents."""
+    return tuple(
+        Symbol(f"d{axis}", 0, extent - 1 if isinstance(extent, int) else None)
+        for axis, extent in enumerate(shape)
+    )
+
+
+def identity_map(dims: tuple[Symbol, ...]) -> tuple[Expr, ...]:
+    """The access that reads element d at point d."""
+    return tuple(map(as_expr, dims))
+
+
+def broadcast_map(dims: tuple[Symbol, ...], shape: Shape) -> tuple[Expr, ...]:
+    """The access of an operand of `shape` broadcast, numpy style, over a domain of `dims`."""
+    aligned = dims[len(dims) - len(shape) :]
+    return tuple(
+        as_expr(0) if extent == 1 else as_expr(dim)
+        for dim, extent in zip(aligned, shape, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Room: see ARCHITECTURE.md."""

@@ -1,0 +1,138 @@
+"""Conversions: cast between element types with a rounding mode, bitcast, and their scalar words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, DType
+from tilewright.errors import DTypeMismatch
+from tilewright.ir.core import Value
+from tilewright.ir.enums import Rounding
+from tilewright.ir.opdef import op
+from tilewright.ir.types import ScalarType, Type
+from tilewright.ops.words import Array, dtype_of
+
+
+def require_castable(source: DType, target: DType) -> None:
+    """Raises DTypeMismatch unless values of `source` can become values of `target`."""
+    for dtype in (source, target):
+        if dtype.kind in ("opaque", "task"):
+            raise DTypeMismatch(f"cast: {dtype} has no arithmetic, so it cannot be converted")
+
+
+@op("arith.cast")
+def cast(x: Value, *, dtype: DType, mode: Rounding = Rounding.RINT) -> Value:
+    """x as `dtype`.
+
+    To an integer: rounded as `mode` says (NONE truncates), saturating, NaN gives 0. Between
+    integers: wraps. To BOOL: x != 0. To a narrower float: rounded as `mode` says (NONE is RINT),
+    overflow by IEEE 754. From a wider integer to a float: rounded to nearest even.
+    """
+    ...
+
+
+@cast.type_rule
+def cast_type(x: Value, *, dtype: DType, mode: Rounding) -> Type:
+    require_castable(dtype_of(x), dtype)
+    return ScalarType(dtype)
+
+
+@cast.reference
+def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        if dtype is BOOL:
+            return x != 0
+        if not DType.from_numpy(x.dtype).is_float():
+            return x.astype(dtype.numpy)
+        if not dtype.is_float():
+            return float_to_int(x, dtype, mode)
+        return float_to_float(x, dtype, mode)
+
+
+def round_integral(x: Array, mode: Rounding) -> Array:
+    """float64 `x` rounded to integral values."""
+    whole = np.trunc(x)
+    match mode:
+        case Rounding.RINT:
+            return np.rint(x)
+        case Rounding.ROUND:
+            return whole + np.copysign(np.abs(x - whole) >= 0.5, x)
+        case Rounding.FLOOR:
+            return np.floor(x)
+        case Rounding.CEIL:
+            return np.ceil(x)
+        case Rounding.ODD:
+            inexact = (x != whole) & (np.fmod(whole, 2) == 0)
+            return whole + np.copysign(inexact, x)
+        case _:
+            return whole
+
+
+def float_to_int(x: Array, dtype: DType, mode: Rounding) -> Array:
+    """Rounded, saturated; NaN gives 0."""
+    info = np.iinfo(dtype.numpy)
+    wide = round_integral(x.astype(np.float64), mode)
+    low, high = float(info.min), float(info.max)
+    inside = np.where((wide > low) & (wide < high), wide, 0).astype(dtype.numpy)
+    clipped = np.where(wide >= high, info.max, np.where(wide <= low, info.min, inside))
+    return np.where(np.isnan(wide), 0, clipped).astype(dtype.numpy)
+
+
+def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
+    """To nearest even, then moved to the neighbour that `mode` asks for."""
+    wide = x.astype(np.float64)
+    nearest = x.astype(dtype.numpy)
+    if mode in (Rounding.RINT, Rounding.NONE) or dtype.bits >= 8 * x.dtype.itemsize:
+        return nearest
+    back = nearest.astype(np.float64)
+    below = np.where(back > wide, step(nearest, -1), nearest)
+    above = np.where(back < wide, step(nearest, +1), nearest)
+    return choose_neighbour(wide, below, above, mode).astype(dtype.numpy)
+
+
+def step(x: Array, direction: int) -> Array:
+    """The next representable value of the dtype of `x` in `direction` (+1 or -1)."""
+    target = np.asarray(direction * np.inf).astype(x.dtype)
+    return np.nextafter(x, target)
+
+
+def choose_neighbour(wide: Array, below: Array, above: Array, mode: Rounding) -> Array:
+    """Which of the two representable neighbours of `wide` the mode picks (equal when exact)."""
+    low, high = below.astype(np.float64), above.astype(np.float64)
+    toward_zero = np.where(wide < 0, above, below)
+    away = np.where(wide < 0, below, above)
+    match mode:
+        case Rounding.FLOOR:
+            return below
+        case Rounding.CEIL:
+            return above
+        case Rounding.TRUNC:
+            return toward_zero
+        case Rounding.ODD:
+            odd = toward_zero.view(f"u{below.dtype.itemsize}") & 1
+            return np.where((below == above) | (odd == 1), toward_zero, away)
+        case _:
+            middle = (low + high) / 2
+            nearer = np.where(np.abs(wide - low) <= np.abs(high - wide), below, above)
+            return np.where((wide == middle) & (low != high), away, nearer)
+
+
+@op("arith.bitcast")
+def bitcast(x: Value, *, dtype: DType) -> Value:
+    """The bits of x as `dtype`, which has the same width."""
+    ...
+
+
+@bitcast.type_rule
+def bitcast_type(x: Value, *, dtype: DType) -> Type:
+    if dtype_of(x).bits != dtype.bits:
+        raise DTypeMismatch(f"bitcast: {dtype_of(x)} and {dtype} have different widths")
+    return ScalarType(dtype)
+
+
+@bitcast.reference
+def bitcast_numpy(x: Any, *, dtype: DType) -> Any:
+    return np.asarray(x).view(dtype.numpy)

@@ -1,0 +1,166 @@
+"""Loop level: memory operations on buffers. Passes lower tile ops to these; code generation reads
+only these, the scalar words and control flow.
+
+Lanes loops. `control.for` of kind Lanes writes its body per lane. Carried values are reductions:
+element j of the trip goes to virtual lane j mod 64 (4 accumulators of 16 lanes, each starting at
+the identity: +0.0 for add, 1.0 for mul), in increasing j; the accumulators combine as
+(a0 + a1) + (a2 + a3), lanes i and i + half combine for half = 8, 4, 2, 1, and the init combines on
+the left. The order is the same on every instruction set. argmax and argmin carry (value, index)
+pairs: the first extreme element in index order wins, and the first NaN wins over everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.dtypes import BF16, FP16, FP32, INT32, DType
+from tilewright.errors import DTypeMismatch, RankMismatch
+from tilewright.ir.core import Value
+from tilewright.ir.enums import Effect, MemorySpace
+from tilewright.ir.opdef import op
+from tilewright.ir.types import BufferType, ScalarType, Shape, Type, row_major_strides
+
+VIRTUAL_LANES = 64
+
+
+def buffer_type(value: Value) -> BufferType:
+    """The type of a buffer value."""
+    assert isinstance(value.type, BufferType), f"{value} is not a buffer"
+    return value.type
+
+
+@op("loop.alloc")
+def alloc(*, shape: Shape, dtype: DType, space: MemorySpace = MemorySpace.Vec) -> Value:
+    """Uninitialised dense scratch memory, valid until the end of the enclosing block."""
+    ...
+
+
+@alloc.type_rule
+def alloc_type(*, shape: Shape, dtype: DType, space: MemorySpace) -> Type:
+    return BufferType(shape, dtype, row_major_strides(shape), space)
+
+
+@op("loop.view")
+def view(
+    buffer: Value,
+    offsets: Sequence[Value],
+    *,
+    shape: Shape,
+    strides: Shape,
+    dtype: DType | None = None,
+) -> Value:
+    """Part of `buffer`: starts at element `offsets` of it, has its own extents and strides.
+
+    `strides` count elements of the result; with `dtype` the same bytes are seen as that dtype.
+    """
+    ...
+
+
+@view.type_rule
+def view_type(
+    buffer: Value,
+    offsets: Sequence[Value],
+    *,
+    shape: Shape,
+    strides: Shape,
+    dtype: DType | None,
+) -> Type:
+    base = buffer_type(buffer)
+    require_rank("loop.view", offsets, base)
+    return BufferType(shape, dtype or base.dtype, strides, base.space)
+
+
+def require_rank(name: str, indices: Sequence[Value], type_: BufferType) -> None:
+    """Raises RankMismatch unless there is one index per axis."""
+    if len(indices) != type_.rank:
+        raise RankMismatch(f"{name}: {len(indices)} indices for a buffer of rank {type_.rank}")
+
+
+@op("loop.load", effect=Effect.READ)
+def load(buffer: Value, indices: Sequence[Value], mask: Value | None) -> Value:
+    """Element `indices` of `buffer`; where `mask` is False nothing is read and the result is 0."""
+    ...
+
+
+@load.type_rule
+def load_type(buffer: Value, indices: Sequence[Value], mask: Value | None) -> Type:
+    require_rank("loop.load", indices, buffer_type(buffer))
+    return ScalarType(buffer_type(buffer).dtype)
+
+
+@op("loop.store", effect=Effect.WRITE)
+def store(buffer: Value, indices: Sequence[Value], value: Value, mask: Value | None) -> None:
+    """Writes `value` to element `indices` of `buffer` unless `mask` is False."""
+
+
+@store.type_rule
+def store_type(buffer: Value, indices: Sequence[Value], value: Value, mask: Value | None) -> None:
+    require_rank("loop.store", indices, buffer_type(buffer))
+    if value.type != ScalarType(buffer_type(buffer).dtype):
+        raise DTypeMismatch(f"loop.store: a {value.type} into a buffer of {buffer.type}")
+
+
+@op("loop.check_index", effect=Effect.WRITE)
+def check_index(index: Value, bound: Value, mask: Value | None, *, axis: int = 0) -> Value:
+    """`index`, after a fault IndexOutOfBounds if it is not in [0, bound) where `mask` holds.
+
+    Returned as INDEX. Needed only where the access is not proven: data-dependent indices.
+    """
+    ...
+
+
+@check_index.type_rule
+def check_index_type(index: Value, bound: Value, mask: Value | None, *, axis: int) -> Type:
+    from_bound = bound.type
+    assert isinstance(from_bound, ScalarType)
+    return from_bound
+
+
+@op("loop.matmul", effect=Effect.WRITE)
+def matmul(
+    c: Value,
+    a: Value,
+    b: Value,
+    *,
+    a_trans: bool = False,
+    b_trans: bool = False,
+    accumulate: bool = False,
+) -> None:
+    """c[i, j] = fma chain over k, in order, of a[i, k] * b[k, j] from c[i, j] (or 0).
+
+    Rank-2 buffers: c [M, N], a [M, K] (or [K, M]), b [K, N] (or [N, K]). Floats accumulate in
+    FP32, 16-bit inputs widened exactly; 8-bit integers in INT32, wrapping. Each of a and b has
+    unit stride on one axis; c has unit stride on its last.
+    """
+
+
+MATMUL_RESULT: dict[DType, DType] = {FP32: FP32, FP16: FP32, BF16: FP32}
+
+
+def accumulator_dtype(dtype: DType) -> DType:
+    """The dtype in which products of `dtype` accumulate: FP32 for floats, INT32 for integers."""
+    return MATMUL_RESULT.get(dtype, INT32)
+
+
+@matmul.type_rule
+def matmul_type(
+    c: Value, a: Value, b: Value, *, a_trans: bool, b_trans: bool, accumulate: bool
+) -> None:
+    for name, value in (("c", c), ("a", a), ("b", b)):
+        if buffer_type(value).rank != 2:
+            raise RankMismatch(f"loop.matmul: {name} has rank {buffer_type(value).rank}, not 2")
+    wanted = accumulator_dtype(buffer_type(a).dtype)
+    if buffer_type(c).dtype is not wanted:
+        raise DTypeMismatch(f"loop.matmul: c is {buffer_type(c).dtype}, not {wanted}")
+
+
+@op("loop.copy", effect=Effect.WRITE)
+def copy(dst: Value, src: Value) -> None:
+    """Copies every element of `src` to `dst`: same shape and dtype, no overlap."""
+
+
+@copy.type_rule
+def copy_type(dst: Value, src: Value) -> None:
+    left, right = buffer_type(dst), buffer_type(src)
+    if (left.shape, left.dtype) != (right.shape, right.dtype):
+        raise DTypeMismatch(f"loop.copy: {right} into {left}")
