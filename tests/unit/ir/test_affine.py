@@ -130,7 +130,7 @@ def test_many_points_at_once_agree_with_one_at_a_time(text: str) -> None:
         (4 * (K // 4) + K % 4, "k"),
         ((K * 4 + J) % 16, "j + 4 * (k % 4)"),
         ((K // 3) // 5, "k // 15"),
-        ((6 * M + 2) // 4, "(3 * M + 1) // 2"),
+        ((6 * M + 2) // 4, "(M + 1) // 2 + M"),
         (ceildiv(N, 64), "(N + 63) // 64"),
         (N - M, "N - M"),
         (-(K // 4) - 1, "-(k // 4) - 1"),
