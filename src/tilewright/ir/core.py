@@ -33,9 +33,9 @@ class Printable:
 
     __slots__ = ()
 
-    def as_python(self, prefix: str = "pl", *, concise: bool = False) -> str:
+    def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
         """This node as Python text; `concise` omits the types of intermediate values."""
-        return _PRINTERS[0](self, prefix, concise=concise)
+        return _PRINTERS[0](self, prefix, concise)
 
     def __str__(self) -> str:
         return self.as_python()

@@ -1,0 +1,153 @@
+"""Entry points: functions, programs, single statements and types as text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir.affine import Symbol
+from tilewright.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Program,
+    Value,
+    install_printer,
+)
+from tilewright.ir.enums import FunctionType, ParamDirection
+from tilewright.ir.printing.expressions import render_enum
+from tilewright.ir.printing.printer import Printer
+from tilewright.ir.types import Type, render_type
+
+MODULE = "tilewright.language"
+
+
+def python_print(node: Any, prefix: str = "pl", concise: bool = False) -> str:
+    """`node` as Python text under module alias `prefix`.
+
+    `concise` omits the types of intermediate values; signatures keep theirs.
+    """
+    match node:
+        case Program():
+            return _print_program(node, prefix, concise)
+        case Function():
+            return _print_functions({node.name: node}, prefix, concise, receiver="")
+        case Type():
+            return render_type(node, prefix)
+        case Value():
+            return node.name or "_"
+        case Operation() | Block():
+            return _print_part(node, prefix, concise)
+        case _:
+            raise TypeError(f"cannot print a {type(node).__name__}")
+
+
+def python_print_type(type_: Type, prefix: str = "pl") -> str:
+    """A type as the annotation that gives it."""
+    return render_type(type_, prefix)
+
+
+install_printer(python_print)
+
+
+def _print_part(node: Operation | Block, prefix: str, concise: bool) -> str:
+    printer = Printer(prefix, concise=concise)
+    block = node if isinstance(node, Block) else Block(ops=[node])
+    for value in _outer_values(block):
+        printer.names.alias(value, printer.names.fresh(value.name or "t"))
+    printer.survey(block)
+    printer.body(block)
+    return "\n".join(printer.lines)
+
+
+def _outer_values(block: Block) -> list[Value]:
+    """Values that `block` uses and does not define, in order of use; constants are not listed."""
+    inner = set(block.params)
+    outer: dict[Value, None] = {}
+    for op in block.walk():
+        inner.update(op.results)
+        for region in op.regions:
+            inner.update(region.params)
+        for value in op.inputs:
+            if value not in inner and not (value.op and value.op.name == "arith.const"):
+                outer.setdefault(value)
+    return list(outer)
+
+
+def _print_program(program: Program, prefix: str, concise: bool) -> str:
+    text = _print_functions(program.functions, prefix, concise, receiver="self", name=program.name)
+    head = [f"# pypto.program: {program.name}", f"import {MODULE} as {prefix}"]
+    if re.search(r"\bpld\.", text):
+        head.append(f"import {MODULE}.distributed as pld")
+    return "\n".join([*head, "", text])
+
+
+def _print_functions(
+    functions: Mapping[str, Function], prefix: str, concise: bool, *, receiver: str, name: str = ""
+) -> str:
+    free: dict[Symbol, str] = {}
+    chunks: list[list[str]] = []
+    for function in functions.values():
+        printer = Printer(prefix, concise=concise, receiver=receiver)
+        printer.names.share(free)
+        _print_function(function, printer)
+        chunks.append(printer.lines)
+    lines = [f'{label} = {prefix}.dynamic("{symbol.name}")' for symbol, label in free.items()]
+    if not receiver:
+        return "\n".join([*lines, *([""] if lines else []), *chunks[0]]) + "\n"
+    lines += [""] if lines else []
+    lines += [f"@{prefix}.program", f"class {name}:"]
+    for position, chunk in enumerate(chunks):
+        lines += [""] if position else []
+        lines += [f"    {line}" if line else "" for line in chunk]
+    return "\n".join(lines if chunks else [*lines, "    pass"]) + "\n"
+
+
+def _print_function(function: Function, printer: Printer) -> None:
+    for param in function.params:
+        printer.names.define(param)
+    printer.survey(function.body)
+    printer.line(_decorator(function, printer.prefix))
+    printer.line(_signature(function, printer))
+    with printer.indented():
+        if function.doc:
+            printer.line(ast.unparse(ast.Constant(function.doc)))
+        if function.attrs:
+            printer.line(f"{printer.prefix}.func_attr({_attributes(function, printer)})")
+        printer.body(function.body)
+
+
+def _decorator(function: Function, prefix: str) -> str:
+    options: list[str] = []
+    if function.func_type is not FunctionType.Opaque:
+        options.append(f"type={render_enum(function.func_type, prefix)}")
+    if function.level is not None:
+        options.append(f"level={render_enum(function.level, prefix)}")
+    if function.role is not None:
+        options.append(f"role={render_enum(function.role, prefix)}")
+    return f"@{prefix}.function" + (f"({', '.join(options)})" if options else "")
+
+
+def _signature(function: Function, printer: Printer) -> str:
+    params = [printer.receiver] if printer.receiver else []
+    for param, direction in zip(function.params, function.directions, strict=True):
+        type_ = printer.type(param.type)
+        if direction is not ParamDirection.In:
+            type_ = f"{printer.prefix}.{direction.name}[{type_}]"
+        params.append(f"{printer.value(param)}: {type_}")
+    return f"def {function.name}({', '.join(params)}){_returns(function, printer)}:"
+
+
+def _returns(function: Function, printer: Printer) -> str:
+    types = [printer.type(type_) for type_ in function.return_types]
+    if not types:
+        return ""
+    return f" -> {types[0]}" if len(types) == 1 else f" -> tuple[{', '.join(types)}]"
+
+
+def _attributes(function: Function, printer: Printer) -> str:
+    items = (f'"{name}": {printer.entry(given)}' for name, given in function.attrs.items())
+    return "{" + ", ".join(items) + "}"
+

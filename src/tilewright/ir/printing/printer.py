@@ -1,0 +1,299 @@
+"""The printer: one visitor for expressions, statements and functions, so that names agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from tilewright.ir.affine import Expr, Symbol, symbols
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import Effect
+from tilewright.ir.printing.expressions import (
+    ATOM,
+    PRECEDENCE,
+    AttrRenderer,
+    op_path,
+    render_constant,
+)
+from tilewright.ir.printing.names import NameTable
+from tilewright.ir.rewrite import substitute_type
+from tilewright.ir.types import (
+    MemRef,
+    TensorView,
+    TileView,
+    Type,
+    render_memref,
+    render_tensor_view,
+    render_tile_view,
+    render_type,
+)
+
+INDENT = "    "
+
+
+class Printer(AttrRenderer):
+    """Writes statements line by line.
+
+    Unnamed, pure, single-use values nest into the statement that uses them when that keeps the
+    order of operations; constants always nest; everything else is a statement of its own.
+    """
+
+    def __init__(self, prefix: str = "pl", *, concise: bool = False, receiver: str = "") -> None:
+        self.prefix = prefix
+        self.concise = concise
+        self.receiver = receiver
+        self.names = NameTable()
+        self.lines: list[str] = []
+        self.yield_names: list[str] = []
+        self._depth = 0
+        self._uses: Counter[Value] = Counter()
+        self._pinned: set[Symbol] = set()
+        self._nested: set[Operation] = set()
+        self._pending: list[Operation] = []
+
+    # -- lines -----------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """One line at the current indentation."""
+        self.lines.append(INDENT * self._depth + text)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """One level deeper; writes `pass` when nothing else is written."""
+        self._depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._depth -= 1
+
+    # -- analysis --------------------------------------------------------------------------
+
+    def survey(self, block: Block) -> None:
+        """Counts uses of values and collects symbols mentioned by types and attributes."""
+        for param in block.params:
+            self._mention(param.type)
+        for op in block.walk():
+            self._uses.update(_printed_inputs(op))
+            for given in op.attrs.values():
+                self._mention(given)
+            for value in op.results:
+                self._mention(value.type)
+            for region in op.regions:
+                for param in region.params:
+                    self._mention(param.type)
+
+    def _mention(self, part: Any) -> None:
+        _collect(part, self._pinned)
+
+    def _can_nest(self, op: Operation) -> bool:
+        if len(op.results) != 1 or op.regions or op.opdef.effect is not Effect.PURE:
+            return False
+        value = op.results[0]
+        if value.name or self._uses[value] != 1 or op.opdef.tied:
+            return False
+        return not (value.has_symbol and value.symbol in self._pinned)
+
+    # -- expressions -----------------------------------------------------------------------
+
+    def expr(self, expr: Expr | int) -> str:
+        return self.names.expr(expr)
+
+    def type(self, type_: Type) -> str:
+        renamed = self._renamed(type_)
+        if isinstance(renamed, TensorView):
+            return render_tensor_view(renamed, self.prefix)
+        if isinstance(renamed, TileView):
+            return render_tile_view(renamed, self.prefix)
+        if isinstance(renamed, MemRef):
+            return render_memref(renamed, self.prefix)
+        return render_type(renamed, self.prefix)
+
+    def _renamed(self, type_: Type) -> Type:
+        mentioned: set[Symbol] = set()
+        _collect(type_, mentioned)
+        renames = {
+            symbol: Symbol(name) + 0
+            for symbol in sorted(mentioned, key=lambda symbol: symbol.name)
+            if (name := self.names.of_symbol(symbol)) != symbol.name
+        }
+        return substitute_type(type_, renames) if renames else type_
+
+    def value(self, value: Value) -> str:
+        """Text of a use of `value`."""
+        return self._value(value)[0]
+
+    def _value(self, value: Value) -> tuple[str, int]:
+        name = self.names.find(value)
+        if name is not None:
+            return name, ATOM
+        op = value.op
+        if op is None:
+            return self.names.define(value), ATOM
+        if op.opdef.name == "arith.const":
+            return self._constant(op)
+        if op in self._nested:
+            return self.expression(op)
+        return self.names.define(value), ATOM
+
+    def _constant(self, op: Operation) -> tuple[str, int]:
+        text = render_constant(op.attrs["value"], op.attrs["dtype"], self.prefix)
+        return text, PRECEDENCE["neg"] if text.startswith("-") else ATOM
+
+    def entry(self, entry: Any) -> str:
+        """Text of an operand entry or an attribute."""
+        if isinstance(entry, Value):
+            return self.value(entry)
+        if isinstance(entry, tuple) and any(isinstance(e, Value) for e in cast("Any", entry)):
+            return f"[{', '.join(map(self.entry, cast('tuple[Any, ...]', entry)))}]"
+        return self.attr(entry)
+
+    def expression(self, op: Operation) -> tuple[str, int]:
+        """Text of an operation as an expression, and its precedence."""
+        infix = op.opdef.infix
+        if infix and len(op.operands) == 2 and self._has_operator(op, infix):
+            return self._binary(op, infix)
+        if len(op.operands) == 1 and op.opdef.name in ("arith.neg", "arith.not"):
+            return self._unary(op)
+        return self._call(op), ATOM
+
+    @staticmethod
+    def _has_operator(op: Operation, infix: str) -> bool:
+        dtype = op.operands[0].type.dtype
+        return infix not in ("and", "or") or dtype.name == "BOOL"
+
+    def _binary(self, op: Operation, infix: str) -> tuple[str, int]:
+        level = PRECEDENCE[infix]
+        left, left_level = self._value(op.operands[0])
+        right, right_level = self._value(op.operands[1])
+        if left_level < level or (level == 4 and left_level == level):
+            left = f"({left})"
+        if right_level <= level:
+            right = f"({right})"
+        return f"{left} {infix} {right}", level
+
+    def _unary(self, op: Operation) -> tuple[str, int]:
+        dtype = op.operands[0].type.dtype
+        sign = "-" if op.opdef.name == "arith.neg" else "not" if dtype.name == "BOOL" else "~"
+        level = PRECEDENCE["neg" if sign == "-" else sign]
+        text, text_level = self._value(op.operands[0])
+        if text_level < level or (sign == "-" and not text[0].isidentifier()):
+            text = f"({text})"
+        return (f"not {text}" if sign == "not" else f"{sign}{text}"), level
+
+    def _call(self, op: Operation) -> str:
+        for spelling in op.opdef.spellings:
+            if not spelling.path.startswith("pl"):
+                continue
+            arguments = spelling.arguments(op)
+            if arguments is not None:
+                path = self.prefix + spelling.path[2:] if spelling.path[2] == "." else spelling.path
+                return f"{path}({self._arguments(arguments, list(spelling.signature.parameters))})"
+        path = op_path(op.opdef.name, self.prefix)
+        given = dict(zip(op.opdef.operand_names, op.operands, strict=True))
+        while given and next(reversed(given.values())) is None:
+            given.popitem()
+        positional = len(given)
+        given.update(
+            (name, entry) for name, entry in op.attrs.items() if not op.opdef.is_default(name, entry)
+        )
+        return f"{path}({self._arguments(given, list(given)[:positional])})"
+
+    def _arguments(self, given: dict[str, Any], order: Sequence[str]) -> str:
+        """Positional while the parameters come in order, then by keyword."""
+        parts: list[str] = []
+        in_order = True
+        for position, (name, entry) in enumerate(given.items()):
+            in_order = in_order and position < len(order) and order[position] == name
+            text = self.entry(entry)
+            parts.append(text if in_order else f"{name}={text}")
+        return ", ".join(parts)
+
+    # -- statements ------------------------------------------------------------------------
+
+    def body(self, block: Block) -> None:
+        """The statements of `block`; its parameters are named already."""
+        saved, self._pending = self._pending, []
+        for op in block.ops:
+            self.operation(op)
+        self._flush(len(self._pending))
+        self._pending = saved
+
+    def operation(self, op: Operation) -> None:
+        """Queues `op` for nesting, or writes it as a statement."""
+        if op.opdef.name == "arith.const":
+            if op.results[0].name:
+                self._settle(op)
+                self.statement(op)
+            return
+        if self._can_nest(op):
+            self._pending.append(op)
+            return
+        self._settle(op)
+        self.statement(op)
+
+    def _settle(self, op: Operation) -> None:
+        """Nests the pending operations that `op` uses in order; writes out all others."""
+        tree: list[Operation] = []
+        self._tree(op, set(self._pending), tree)
+        if not tree or self._pending[-len(tree) :] != tree:
+            tree = []
+        self._flush(len(self._pending) - len(tree))
+        self._nested.update(tree)
+        self._pending.clear()
+
+    def _tree(self, op: Operation, pending: set[Operation], found: list[Operation]) -> None:
+        for value in op.inputs:
+            inner = value.op
+            if inner is not None and inner in pending:
+                self._tree(inner, pending, found)
+                found.append(inner)
+
+    def _flush(self, count: int) -> None:
+        """Writes the first `count` pending operations as statements, each nesting what it can."""
+        flushed, self._pending = self._pending[:count], self._pending[count:]
+        for op in flushed:
+            self.statement(op)
+
+    def statement(self, op: Operation) -> None:
+        """Writes one operation as a statement."""
+        if op.opdef.syntax is not None:
+            op.opdef.syntax(op, self)
+            return
+        text = self._constant(op)[0] if op.opdef.name == "arith.const" else self.expression(op)[0]
+        for result, operand in op.opdef.tied.items():
+            self.names.hint(op.results[result], op.operands[operand])
+        self.assign(op.results, text)
+
+    def assign(self, results: Sequence[Value], text: str) -> None:
+        """`name: type = text`; a bare statement when nothing uses or names the results."""
+        if not any(self.used(value) or value.name for value in results):
+            self.line(text)
+            return
+        names = [self.names.define(value) for value in results]
+        if len(results) == 1 and not self.concise:
+            self.line(f"{names[0]}: {self.type(results[0].type)} = {text}")
+        else:
+            self.line(f"{', '.join(names)} = {text}")
+
+    def used(self, value: Value) -> bool:
+        """True when some operation uses `value`."""
+        return self._uses[value] > 0
+
+
+def _printed_inputs(op: Operation) -> Iterator[Value]:
+    """The inputs that the text of `op` mentions: all but the final versions of a return."""
+    return iter(op.operands[0]) if op.opdef.name == "control.return" else op.inputs
+
+
+def _collect(part: Any, found: set[Symbol]) -> None:
+    if isinstance(part, Expr):
+        found.update(symbols(part))
+    elif isinstance(part, tuple):
+        for item in cast("tuple[Any, ...]", part):
+            _collect(item, found)
+    elif hasattr(part, "__dataclass_fields__"):
+        for name in part.__dataclass_fields__:
+            _collect(getattr(part, name), found)
