@@ -398,6 +398,12 @@ class Site:
         """The place, as errors take it."""
         return Span(self.file, self.line, self.col, self.end_line, self.end_col)
 
+    def lines(self) -> list[str] | None:
+        """Lines to show instead of the file's, when its line is no longer the one compiled."""
+        current = source_lines(self.file)
+        unchanged = self.line <= len(current) and current[self.line - 1].rstrip() == self.text
+        return None if unchanged or not self.text else [""] * (self.line - 1) + [self.text]
+
     @staticmethod
     def of(span: Span) -> Site:
         """The site of a span, with the text its file has now."""
@@ -415,9 +421,9 @@ class Manifest:
 
     `symbol` is the kernel's name in the object; `sites` maps op ids to the author's lines; `prints`
     maps op ids to (`str.format` template, dtype names); `safe_overlaps` lists pairs of tensor names
-    that may be the very same memory; `work_ns` is an upper estimate of the serial run time
-    (UNBOUNDED for data-dependent loops); `grid` is the number of cells of the outermost grid;
-    `arena_bytes` a first guess.
+    that may be the very same memory; `work` estimates the serial run time as a sum of
+    (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds for data-dependent loops;
+    `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess.
     """
 
     name: str = "kernel"
@@ -427,13 +433,17 @@ class Manifest:
         default_factory=dict[int, tuple[str, tuple[str, ...]]]
     )
     safe_overlaps: frozenset[tuple[str, str]] = frozenset()
-    work_ns: float = 0.0
+    work: tuple[tuple[float, tuple[str, ...]], ...] = ()
     grid: Extent = Extent(1)
     arena_bytes: int = 0
 
     def allows_overlap(self, first: str, second: str) -> bool:
         """True when these two tensors may be the same memory."""
         return bool({(first, second), (second, first)} & self.safe_overlaps)
+
+    def estimate_ns(self, symbols: Mapping[str, int]) -> float:
+        """The serial run time expected for these extents."""
+        return sum(ns * math.prod(symbols[name] for name in names) for ns, names in self.work)
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, strings and numbers; an unbounded estimate becomes -1."""
@@ -443,7 +453,7 @@ class Manifest:
             "sites": [[op, *astuple(s)] for op, s in self.sites.items()],
             "prints": [[op, text, list(kinds)] for op, (text, kinds) in self.prints.items()],
             "safe_overlaps": sorted(list(pair) for pair in self.safe_overlaps),
-            "work_ns": -1 if math.isinf(self.work_ns) else self.work_ns,
+            "work": [[-1 if math.isinf(ns) else ns, list(names)] for ns, names in self.work],
             "grid": [self.grid.constant, [list(t) for t in self.grid.terms], self.grid.divisor],
             "arena_bytes": self.arena_bytes,
         }
@@ -458,7 +468,7 @@ class Manifest:
             sites={op: Site(*rest) for op, *rest in data["sites"]},
             prints={op: (text, tuple(kinds)) for op, text, kinds in data["prints"]},
             safe_overlaps=overlap_pairs(data["safe_overlaps"]),
-            work_ns=UNBOUNDED if data["work_ns"] < 0 else data["work_ns"],
+            work=tuple((UNBOUNDED if ns < 0 else ns, tuple(names)) for ns, names in data["work"]),
             grid=Extent(constant, tuple((n, k) for n, k in terms), divisor),
             arena_bytes=data["arena_bytes"],
         )

@@ -1,0 +1,116 @@
+"""The context a kernel runs in: one per thread, with its scratch arena and its print ring.
+
+Contexts are kept by thread identity and never freed: an identity is used again only after its
+thread is gone, so their number is bounded by the threads that ran kernels at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+
+from tilewright.abi import (
+    ARENA_ALIGNMENT,
+    CTX,
+    CTX_SIZE,
+    FAULT_VALUES,
+    PRINT_HEADER,
+    PRINT_RECORD,
+    PRINT_VALUES,
+)
+
+_PRINT_CAPACITY = 4096
+_ARENA_STEP = 1 << 16
+
+
+class AlignedMemory:
+    """Zeroed bytes at an aligned address."""
+
+    __slots__ = ("_buffer", "address", "size")
+
+    def __init__(self, size: int, alignment: int = ARENA_ALIGNMENT) -> None:
+        self._buffer = ctypes.create_string_buffer(size + alignment)
+        self.address = -(-ctypes.addressof(self._buffer) // alignment) * alignment
+        self.size = size
+
+
+class Context:
+    """A `Ctx` in memory. Fields are read and written by name."""
+
+    def __init__(self) -> None:
+        self._memory = AlignedMemory(CTX_SIZE)
+        self._cancel = AlignedMemory(8)
+        self._arena = AlignedMemory(0)
+        self._ring: AlignedMemory | None = None
+        self.address = self._memory.address
+        self.set("cancel", self._cancel.address)
+        self.set("grid_end", 1)
+
+    def get(self, field: str) -> int:
+        """The value of an integer or pointer field."""
+        return self._word(field).value
+
+    def set(self, field: str, value: int) -> None:
+        """Store an integer or pointer field."""
+        self._word(field).value = value
+
+    def _word(self, field: str) -> ctypes.c_int64 | ctypes.c_int32:
+        place = CTX[field]
+        kind = ctypes.c_int64 if place.size == 8 else ctypes.c_int32
+        return kind.from_address(self.address + place.offset)
+
+    def fault_values(self) -> tuple[int, ...]:
+        """The four words of the fault record."""
+        at = self.address + CTX["fault_values"].offset
+        return tuple((ctypes.c_int64 * FAULT_VALUES).from_address(at))
+
+    def require_arena(self, size: int) -> None:
+        """Make the arena at least `size` bytes; it only ever grows."""
+        if size <= self._arena.size:
+            return
+        self._arena = AlignedMemory(
+            -(-max(size, 2 * self._arena.size) // _ARENA_STEP) * _ARENA_STEP
+        )
+        self.set("arena", self._arena.address)
+        self.set("arena_bytes", self._arena.size)
+
+    def require_ring(self) -> None:
+        """Give kernels somewhere to print."""
+        if self._ring is None:
+            self._ring = AlignedMemory(PRINT_HEADER + _PRINT_CAPACITY * PRINT_RECORD)
+            ctypes.c_uint64.from_address(self._ring.address + 8).value = _PRINT_CAPACITY
+            self.set("print_ring", self._ring.address)
+
+    def drain_ring(self) -> tuple[list[tuple[int, ...]], int]:
+        """The records printed since the last time, and how many were lost."""
+        if self._ring is None:
+            return [], 0
+        count = ctypes.c_uint64.from_address(self._ring.address)
+        kept = min(count.value, _PRINT_CAPACITY)
+        raw = ctypes.string_at(self._ring.address + PRINT_HEADER, kept * PRINT_RECORD)
+        lost, count.value = count.value - kept, 0
+        return list(struct.iter_unpack(f"<{1 + PRINT_VALUES}q", raw)), lost
+
+    def cancel(self) -> None:
+        """Ask the kernel that runs in this context to stop."""
+        self._cancel_word().value = 1
+
+    def clear_cancel(self) -> None:
+        """Forget an earlier request."""
+        self._cancel_word().value = 0
+
+    def _cancel_word(self) -> ctypes.c_int32:
+        return ctypes.c_int32.from_address(self._cancel.address)
+
+
+_contexts: dict[int, Context] = {}
+
+
+def current_context() -> Context:
+    """The context of this thread, made when it first runs a kernel."""
+    ident = threading.get_ident()
+    context = _contexts.get(ident)
+    if context is None:
+        context = _contexts[ident] = Context()
+    return context

@@ -1,0 +1,140 @@
+"""Running: faults at the author's line, scratch memory, printing, interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright import dtypes, errors
+from tilewright.abi import UNBOUNDED, Fault, Manifest, Site, tensor
+from unit.runtime.native_kernels import (
+    arena_text,
+    endless_text,
+    fault_text,
+    make,
+    make_add,
+    print_text,
+)
+
+OUT = tensor("out", dtypes.FP32, (1,), "out")
+
+
+def out_array() -> np.ndarray:
+    return np.zeros(1, np.float32)
+
+
+def test_a_fault_is_the_named_error_at_the_authors_line(tmp_path: Path) -> None:
+    source = tmp_path / "author.py"
+    source.write_text("def kernel(x, rows):\n    return x[rows]\n")
+    site = Site(str(source), 2, 12, 2, 19, "    return x[rows]")
+    kernel = make(
+        fault_text(Fault.INDEX_OUT_OF_BOUNDS, 5, (64, 0, 16, 1)),
+        OUT,
+        manifest=Manifest(name="gather", sites={5: site}),
+    )
+    with pytest.raises(errors.IndexOutOfBounds) as caught:
+        kernel(out_array())
+    text = str(caught.value)
+    assert "index 64 is outside [0, 16) along dimension 1" in text
+    assert f"{source}" in text and "return x[rows]" in text
+    assert "partly written, perhaps: 'out'" in text
+    assert isinstance(caught.value, IndexError)
+
+
+def test_a_fault_shows_the_line_that_was_compiled_when_the_file_is_gone() -> None:
+    site = Site("gone.py", 3, 5, 3, 10, "    y = a // b")
+    kernel = make(fault_text(Fault.DIVISION_BY_ZERO, 1), OUT, manifest=Manifest(sites={1: site}))
+    with pytest.raises(errors.DivisionByZero, match="y = a // b"):
+        kernel(out_array())
+
+
+def test_an_unknown_status_is_our_defect() -> None:
+    with pytest.raises(errors.InternalError, match="unknown status 999"):
+        make(fault_text(999, 0), OUT)(out_array())
+
+
+def test_a_copied_output_is_not_written_back_after_a_fault() -> None:
+    kernel = make(fault_text(Fault.ASSERTION, 0), tensor("out", dtypes.FP32, (2,), "out"))
+    out = np.zeros(4, np.float32)
+    with pytest.raises(errors.KernelFault):
+        kernel(out[::2])
+    assert (out == 0).all()
+
+
+@pytest.mark.parametrize("need", [1, 1 << 16, 3_000_001])
+def test_the_arena_grows_until_the_kernel_is_content(need: int) -> None:
+    out = out_array()
+    make(arena_text(need), OUT)(out)
+    assert out[0] == 1
+
+
+def test_prints_come_out_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = Manifest(name="loud", prints={3: ("i = {0}", ("INT64",))})
+    make(print_text(3, 3), OUT, manifest=manifest)(out_array())
+    assert capsys.readouterr().out == "i = 0\ni = 1\ni = 2\n"
+
+
+def test_prints_beyond_the_ring_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = Manifest(name="loud", prints={3: ("{0}", ("INT64",))})
+    kernel = make(print_text(3, 5000), OUT, manifest=manifest)
+    kernel(out_array())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "... and 904 more lines that did not fit (loud)"
+    assert lines[:2] == ["0", "1"]
+
+
+def _interrupt_soon() -> threading.Thread:
+    def press() -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("work", [UNBOUNDED, 1e9])
+def test_control_c_stops_a_long_kernel(work: float) -> None:
+    kernel = make(endless_text(), OUT, manifest=Manifest(name="endless", work=((work, ()),)))
+    thread = _interrupt_soon()
+    start = time.monotonic()
+    with pytest.raises(errors.CancelledError, match="partly written") as caught:
+        kernel(out_array())
+    thread.join()
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert time.monotonic() - start < 5
+
+
+def test_a_kernel_runs_again_after_an_interruption() -> None:
+    kernel = make(endless_text(), OUT, manifest=Manifest(work=((UNBOUNDED, ()),)))
+    thread = _interrupt_soon()
+    with pytest.raises(KeyboardInterrupt):
+        kernel(out_array())
+    thread.join()
+    x = np.ones((4, 16), np.float32)
+    out = np.zeros((4, 16), np.float32)
+    make_add()(x, x, out)
+    assert (out == 2).all()
+
+
+def test_threads_run_kernels_at_the_same_time() -> None:
+    kernel = make_add((1000,), manifest=Manifest(work=((5000.0, ()),)))
+    x = np.ones(1000, np.float32)
+    outs = [np.zeros(1000, np.float32) for _ in range(4)]
+
+    def run(out: np.ndarray) -> None:
+        for _ in range(50):
+            kernel(x, x, out)
+
+    threads = [threading.Thread(target=run, args=(out,)) for out in outs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((out == 2).all() for out in outs)
