@@ -1,0 +1,1 @@
+"""Loop IR to LLVM text to object bytes."""

@@ -1,0 +1,106 @@
+"""exp, exp2, sigmoid, tanh and erf of binary32, each within the ULP bound its docstring states."""
+
+from tilewright.codegen.lanes import Lanes, fma, horner, round_even, select
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+EXP = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+EXP2 = (
+    0.00015453262409320672,
+    0.0013390978248123866,
+    0.00961808237061666,
+    0.05550356898627073,
+    0.24022650760957306,
+    0.6931471880711763,
+)
+TANH = (1.57394409e-2, -5.23025580e-2, 1.33152470e-1, -3.33327681e-1)
+ERF_NEAR = (
+    -5.96761703e-4,
+    4.99119423e-3,
+    -2.67681349e-2,
+    1.12819925e-1,
+    -3.76125336e-1,
+    1.28379166e-1,
+)
+ERF_FAR = (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1)
+
+
+def clamp(x: Lanes, low: float, high: float) -> Lanes:
+    """x between two constants; NaN stays NaN."""
+    return select(x.gt(high), high, select(x.lt(low), low, x))
+
+
+def scale(x: Lanes, exponent: Lanes) -> Lanes:
+    """x * 2**exponent for integral |exponent| <= 252, rounded once."""
+    if x.text.isa.has_scalef and x.lanes == 16:
+        kind, t = x.type, x.text
+        arguments = f"{kind} {x.ref}, {kind} {exponent.ref}, {kind} poison, i16 -1, i32 4"
+        return x.like(t.let(f"call {kind} @llvm.x86.avx512.mask.scalef.ps.512({arguments})"))
+    whole = exponent.convert("fptosi", "i32")
+    half = whole.ashr(1)
+    return x * power_of_two(half) * power_of_two(whole - half)
+
+
+def power_of_two(exponent: Lanes) -> Lanes:
+    """2**exponent for an i32 in the range of normal numbers."""
+    return ((exponent + 127) << 23).as_float()
+
+
+def exp(x: Lanes) -> Lanes:
+    """e**x within 1 ULP: Cody-Waite reduction, a degree 7 polynomial, one exact scaling."""
+    x = clamp(x, -104.0, 89.0)
+    n = round_even(x * LOG2_E)
+    r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
+    y = fma(r * r, horner(r, EXP), r) + 1.0
+    return scale(y, finite(n))
+
+
+def finite(n: Lanes) -> Lanes:
+    """n with 0 for NaN, so that converting it to an integer is defined."""
+    if n.text.isa.has_scalef and n.lanes == 16:
+        return n
+    return select(n.is_nan(), 0.0, n)
+
+
+def exp2(x: Lanes) -> Lanes:
+    """2**x within 1 ULP."""
+    x = clamp(x, -151.0, 129.0)
+    n = round_even(x)
+    r = x - n
+    return scale(fma(r, horner(r, EXP2), 1.0), finite(n))
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    """1/(1+e**-x) within 2.5 ULP, through e**-|x| so that nothing overflows or flushes."""
+    t = exp(-x.abs())
+    return select(x.lt(0.0), t, 1.0) / select(x.is_nan(), x, t + 1.0)
+
+
+def tanh(x: Lanes) -> Lanes:
+    """tanh x within 2 ULP: an odd polynomial near 0, else 1 - 2/(e**2|x| + 1)."""
+    a = x.abs()
+    z = x * x
+    near = fma(a * z, horner(z, TANH), a)
+    far = fma(a.constant(-2.0) / (exp(a + a) + 1.0), 1.0, 1.0)
+    return select(a.lt(0.55), near, far).copysign(x)
+
+
+def erf(x: Lanes) -> Lanes:
+    """erf x within 1.1 ULP: an odd polynomial near 0, else 1 - e**Q(|x|)."""
+    a = x.abs()
+    near = fma(a, horner(x * x, ERF_NEAR), a)
+    t = select(a.gt(4.0), 4.0, a)
+    r = fma(t, -1.72853470e-5, 3.83197126e-4)
+    u = fma(t, -3.88396438e-3, 2.42546219e-2)
+    r = fma(r, t * t, u)
+    for coefficient in ERF_FAR:
+        r = fma(r, t, coefficient)
+    far = t.constant(1.0) - exp(fma(r, t, -t))
+    return select(a.gt(0.927734375), far, near).copysign(x)
