@@ -35,10 +35,14 @@ Index = Expr | Indirect
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One element of `value` per point of the domain, at `indices`."""
+    """One element of `value` per point of the domain, at `indices`; a scalar has no indices.
+
+    Where an expression of `mask` is negative nothing is read and the element is 0.
+    """
 
     value: Value
     indices: tuple[Index, ...]
+    mask: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,20 @@ class Structure:
     `dims` are the iteration symbols with extents `extents` and `kinds`. `body(scalars, index)`
     emits scalar words through the current builder: one scalar per read, one INDEX value per dim;
     it gives one scalar per result. `combine` names the combining word of a reduction
-    ("add", "mul", "max", "min", "argmax", "argmin") or is "" when there is none.
+    ("add", "mul", "max", "min", "and", "or", "argmax", "argmin") or is "" when there is none; for
+    the last two the body gives (value, index) and the result is the index. FP16 and BF16
+    contributions accumulate in FP32. Where an expression of `write_mask` is negative nothing is
+    written. A result that is tied keeps the elements that are not written.
     """
 
     dims: tuple[Symbol, ...]
     extents: Shape
     kinds: tuple[AxisKind, ...]
     reads: tuple[Read, ...]
-    writes: tuple[tuple[Expr, ...], ...]
+    writes: tuple[tuple[Index, ...], ...]
     body: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
     combine: str = ""
+    write_mask: tuple[Expr, ...] = ()
 
     @property
     def is_pointwise(self) -> bool:

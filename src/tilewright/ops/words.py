@@ -21,6 +21,9 @@ Meaning = Callable[..., Any]
 
 ARITHMETIC_FLOATS = (FP16, BF16, FP32, FP64)
 
+DTYPE_RULES: dict[str, Callable[..., DType]] = {}
+"""By word: (name for messages, operands) to the result dtype; elementwise ops share it."""
+
 
 def dtype_of(value: Value) -> DType:
     """Element type of a scalar or shaped value."""
@@ -84,10 +87,14 @@ def word(
     def declare(function: Callable[P, R]) -> OpDef[P, R]:
         opdef = op(name, **facts)(function)
 
-        def infer(*values: Value) -> Type:
-            dtype = require_dtype(name, require_same_dtype(name, *values), on)
-            return ScalarType(gives or dtype)
+        def result_dtype(label: str, *values: Value) -> DType:
+            dtype = require_dtype(label, require_same_dtype(label, *values), on)
+            return gives or dtype
 
+        def infer(*values: Value) -> Type:
+            return ScalarType(result_dtype(name, *values))
+
+        DTYPE_RULES[name] = result_dtype
         opdef.infer = infer
         opdef.evaluate = quiet(meaning)
         opdef.ulp = ulp
