@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from tilewright.ir.opdef import OpDef
 
 _ACTIVE = threading.local()
+
+def as_types(inferred: Any) -> tuple[Type, ...]:
+    """What a type rule gave, as a tuple."""
+    if inferred is None:
+        return ()
+    return cast("tuple[Type, ...]", inferred) if isinstance(inferred, tuple) else (inferred,)
+
 
 FINISH_HOOKS: list[Callable[[Program], None]] = []
 """Observers of every finished program (the test suite round-trips each one)."""
@@ -96,9 +103,7 @@ class Builder:
             if error.span is None:
                 error.span = span
             raise
-        if given is None:
-            return ()
-        return cast("tuple[Type, ...]", given) if isinstance(given, tuple) else (given,)
+        return as_types(given)
 
     def as_entry(self, given: Any) -> Any:
         """One operand entry from what a caller wrote: ints in sequences become INDEX constants."""
@@ -119,7 +124,7 @@ class Builder:
         return self.emit(_constant_op(), (), {"value": value, "dtype": dtype}).result
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[Block]:
+    def inside(self, block: Block) -> Generator[Block]:
         """Emission goes to `block` for the duration."""
         saved, self.block = self.block, block
         try:
@@ -128,7 +133,7 @@ class Builder:
             self.block = saved
 
     @contextmanager
-    def located(self, span: Span | None) -> Iterator[None]:
+    def located(self, span: Span | None) -> Generator[None]:
         """Operations emitted for the duration are located at `span`."""
         saved, self.span = self.span, span or self.span
         try:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tilewright.ir.opdef import OpDef
 
 Attr = Any
-Entry = "Value | None | tuple[Value, ...]"
 
 _PRINTERS: list[Callable[..., str]] = []
 
@@ -92,7 +91,7 @@ class Operation(Printable):
 
     def __init__(
         self,
-        opdef: OpDef,
+        opdef: OpDef[..., Any],
         operands: tuple[Any, ...],
         attrs: Mapping[str, Attr],
         regions: tuple[Block, ...],

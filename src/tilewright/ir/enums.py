@@ -51,11 +51,11 @@ class Level(Enum):
     CLUSTER_1 = "CLUSTER_1"
     CLUSTER_2 = "CLUSTER_2"
     GLOBAL = "GLOBAL"
-    L2CACHE = "CHIP_DIE"
-    PROCESSOR = "CHIP"
-    UMA = "CHIP"
-    NODE = "HOST"
-    POD = "CLUSTER_0"
+    L2CACHE = "CHIP_DIE"  # noqa: PIE796
+    PROCESSOR = "CHIP"  # noqa: PIE796
+    UMA = "CHIP"  # noqa: PIE796
+    NODE = "HOST"  # noqa: PIE796
+    POD = "CLUSTER_0"  # noqa: PIE796
 
 
 class Role(Enum):

@@ -119,15 +119,19 @@ class _Comparer:
             self.tuples(path, cast("tuple[Any, ...]", left), cast("tuple[Any, ...]", right))
         elif isinstance(left, Value) and isinstance(right, Value):
             self.use(path, left, right)
-        elif type(left) is not type(right):
-            raise _Difference(path, f"{left} and {right}")
+        elif not isinstance(right, cast("type[Any]", type(left))):
+            raise _Difference(path, f"{left!s} and {right!s}")
         elif isinstance(left, Symbol):
             self.pair(path, left, right)
-        elif hasattr(left, "__dataclass_fields__"):
-            for name in left.__dataclass_fields__:
-                self.parts(f"{path}.{name}", getattr(left, name), getattr(right, name))
         else:
+            self.fields(path, left, right)
+
+    def fields(self, path: str, left: Any, right: Any) -> None:
+        if not hasattr(left, "__dataclass_fields__"):
             self.require(path, left, right)
+            return
+        for name in left.__dataclass_fields__:
+            self.parts(f"{path}.{name}", getattr(left, name), getattr(right, name))
 
     def tuples(self, path: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> None:
         self.require(f"{path}.count", len(left), len(right))
@@ -273,7 +277,8 @@ class _Encoder(AttrRenderer):
         self.parts.append(repr((*facts, function.directions)))
         self.block(function.body)
         self.parts.append(self.attr(function.return_types))
-        self.parts.extend(f"{key}={self.attr(function.attrs[key])}" for key in sorted(function.attrs))
+        attrs = sorted(function.attrs.items())
+        self.parts.extend(f"{name}={self.attr(given)}" for name, given in attrs)
 
 
 def content_hash(node: Any) -> str:

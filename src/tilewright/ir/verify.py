@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.errors import VerificationError
+from tilewright.ir.builder import as_types
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 
@@ -84,11 +85,9 @@ class _Verifier:
             self.fail(f"{op.name} has no type rule", op)
             return
         extra = {"regions": op.regions} if op.opdef.has_regions else {}
-        inferred = op.opdef.infer(*op.operands, **op.attrs, **extra)
-        count = 0 if inferred is None else len(inferred) if isinstance(inferred, tuple) else 1
-        if count != len(op.results):
-            self.fail(f"{op.name} has {len(op.results)} results, its rule gives {count}", op)
-        expected = inferred if isinstance(inferred, tuple) else (inferred,) * count
+        expected = as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
+        if len(expected) != len(op.results):
+            self.fail(f"{op.name}: {len(op.results)} results, its rule gives {len(expected)}", op)
         for value, type_ in zip(op.results, expected, strict=True):
             if not agrees(value, type_):
                 self.fail(f"{op.name} gives {value.type}, its rule says {type_}", op)

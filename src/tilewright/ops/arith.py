@@ -83,9 +83,13 @@ def div(x: Value, y: Value) -> Value:
     ...
 
 
+def _floored_quotient(x: Array, y: Array) -> Array:
+    return np.floor(np.true_divide(x, y))
+
+
 def _floordiv(x: Array, y: Array) -> Array:
     if np.asarray(x).dtype.kind not in "iu":
-        return through_single(lambda a, b: np.floor(np.true_divide(a, b)))(x, y)
+        return through_single(_floored_quotient)(x, y)
     return np.where(y == 0, 0, np.floor_divide(x, y)).astype(np.asarray(x).dtype)
 
 

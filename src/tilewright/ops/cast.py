@@ -112,7 +112,7 @@ def choose_neighbour(wide: Array, below: Array, above: Array, mode: Rounding) ->
         case Rounding.TRUNC:
             return toward_zero
         case Rounding.ODD:
-            odd = toward_zero.view(f"u{below.dtype.itemsize}") & 1
+            odd = toward_zero.view(np.dtype(f"u{below.dtype.itemsize}")) & 1
             return np.where((below == above) | (odd == 1), toward_zero, away)
         case _:
             middle = (low + high) / 2

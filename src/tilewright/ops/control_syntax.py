@@ -142,10 +142,10 @@ def print_scope(op: Operation, out: Printer) -> None:
 def print_call(op: Operation, out: Printer) -> None:
     """`y = self.f(a, b)`; arguments written by the callee keep their names."""
     receiver = f"{out.receiver}." if out.receiver else ""
-    args = op.operands[0]
+    args: tuple[Value, ...] = op.operands[0]
     texts = [out.value(value) for value in args]
     arguments = ", ".join(texts) + _options(op.attrs["attrs"], out)
     count = len(op.attrs["result_types"])
     out.assign(op.results[:count], f"{receiver}{op.attrs['callee']}({arguments.lstrip(', ')})")
     for value, position in zip(op.results[count:], op.attrs["tied_args"], strict=True):
-        out.names.alias(value, texts[position])
+        out.names.alias(value, texts[int(position)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -60,7 +60,7 @@ class Printer(AttrRenderer):
         self.lines.append(INDENT * self._depth + text)
 
     @contextmanager
-    def indented(self) -> Iterator[None]:
+    def indented(self) -> Generator[None]:
         """One level deeper; writes `pass` when nothing else is written."""
         self._depth += 1
         before = len(self.lines)
@@ -196,9 +196,9 @@ class Printer(AttrRenderer):
         while given and next(reversed(given.values())) is None:
             given.popitem()
         positional = len(given)
-        given.update(
-            (name, entry) for name, entry in op.attrs.items() if not op.opdef.is_default(name, entry)
-        )
+        for name, entry in op.attrs.items():
+            if not op.opdef.is_default(name, entry):
+                given[name] = entry
         return f"{path}({self._arguments(given, list(given)[:positional])})"
 
     def _arguments(self, given: dict[str, Any], order: Sequence[str]) -> str:
