@@ -11,6 +11,7 @@ from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 from tilewright.codegen.words import word
 
 Array = np.ndarray[Any, Any]
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "exp": (np.exp, 1.0),
