@@ -1,0 +1,124 @@
+"""Environment variables, read each time they are asked for.
+
+Every variable is spelled `TILEWRIGHT_<NAME>`; `PYPTO_<NAME>` is read when that one is not set. A
+value that cannot be understood is a ValueError that names the variable, the value and what is
+accepted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+PREFIXES = ("TILEWRIGHT_", "PYPTO_")
+
+_registry: dict[str, Setting[Any]] = {}
+
+
+def settings() -> tuple[Setting[Any], ...]:
+    """Every setting there is, by name."""
+    return tuple(_registry[name] for name in sorted(_registry))
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One variable: what it means, its default, what it accepts and how a value is read."""
+
+    name: str
+    default: T
+    accepts: str
+    parse: Callable[[str], T]
+    meaning: str
+
+    def __post_init__(self) -> None:
+        assert self.name not in _registry, f"setting {self.name} is declared twice"
+        _registry[self.name] = self
+
+    def find(self) -> tuple[str, str] | None:
+        """The variable that is set and its text, the `TILEWRIGHT_` spelling first."""
+        for prefix in PREFIXES:
+            text = os.environ.get(prefix + self.name)
+            if text is not None:
+                return prefix + self.name, text
+        return None
+
+    def read(self) -> T:
+        """The value now; raises ValueError when it is not one of those accepted."""
+        found = self.find()
+        if found is None:
+            return self.default
+        variable, text = found
+        try:
+            return self.parse(text)
+        except (ValueError, KeyError):
+            raise ValueError(f"{variable}={text!r}: {self.accepts} is accepted") from None
+
+
+def _flag(text: str) -> bool:
+    return {"0": False, "1": True}[text]
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+def _level(*names: str) -> Callable[[str], str]:
+    return lambda text: {name: name for name in names}[text.lower()]
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise ValueError
+        return number
+
+    return parse
+
+
+def flag(name: str, default: bool, meaning: str) -> Setting[bool]:
+    """A setting that is exactly 0 or 1."""
+    return Setting(name, default, "0 or 1", _flag, meaning)
+
+
+def path(name: str, meaning: str) -> Setting[Path | None]:
+    """A setting that is a path; empty counts as not set."""
+    return Setting[Path | None](name, None, "a path", _path, meaning)
+
+
+def level(name: str, default: str, names: tuple[str, ...], meaning: str) -> Setting[str]:
+    """A setting that is one of a few words, in any case."""
+    return Setting(name, default, " or ".join(names), _level(*names), meaning)
+
+
+def count(name: str, default: int, least: int, meaning: str) -> Setting[int]:
+    """A setting that is a whole number of at least `least`."""
+    return Setting(name, default, f"a whole number >= {least}", _count(least), meaning)
+
+
+CACHE = flag("CACHE", True, "keep compiled kernels on disk")
+CACHE_DIR = path("CACHE_DIR", "where compiled kernels are kept")
+CACHE_READONLY = flag("CACHE_READONLY", False, "read kernels from disk, write none")
+PROG_BUILD_DIR = path("PROG_BUILD_DIR", "write the outputs of every compilation here")
+EMIT_PTO_LOC = flag("EMIT_PTO_LOC", False, "keep source locations in compiled kernels")
+COMPILE_PROFILING = flag("COMPILE_PROFILING", False, "report where compile time goes")
+VERIFY_LEVEL = level(
+    "VERIFY_LEVEL", "basic", ("none", "basic", "roundtrip"), "how much is verified between passes"
+)
+WARNING_LEVEL = level(
+    "WARNING_LEVEL",
+    "pre_pipeline",
+    ("none", "pre_pipeline", "post_pass", "post_pipeline"),
+    "when diagnostics are looked for",
+)
+LOG_LEVEL = level(
+    "LOG_LEVEL", "warning", ("debug", "info", "warning", "error"), "what is worth a log line"
+)
+GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
+NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
+FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")
