@@ -1,1 +1,112 @@
-"""Room: see ARCHITECTURE.md."""
+"""The typed IR: build it, print it, compare it, store it."""
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.enums import (
+    AtomicType,
+    CompactMode,
+    ForKind,
+    FunctionType,
+    Level,
+    MemorySpace,
+    NotifyOp,
+    PadValue,
+    ParamDirection,
+    PipeType,
+    ReduceOp,
+    Role,
+    Rounding,
+    ScopeMode,
+    SplitMode,
+    TensorLayout,
+    TileLayout,
+    WaitCmp,
+)
+from tilewright.ir.equal import (
+    assert_structural_equal,
+    content_hash,
+    structural_equal,
+    structural_hash,
+)
+from tilewright.ir.opdef import OpDef
+from tilewright.ir.printing import python_print, python_print_type
+from tilewright.ir.rewrite import Cloner
+from tilewright.ir.serialize import (
+    SerializationError,
+    deserialize,
+    deserialize_from_file,
+    serialize,
+    serialize_to_file,
+)
+from tilewright.ir.types import (
+    ArrayType,
+    BufferType,
+    DistributedTensorType,
+    MemRef,
+    PtrType,
+    ScalarType,
+    ShapedType,
+    TensorType,
+    TensorView,
+    TileType,
+    TileView,
+    TupleType,
+    Type,
+)
+from tilewright.ir.verify import verify
+from tilewright.source import Span
+
+__all__ = [
+    "ArrayType",
+    "AtomicType",
+    "Block",
+    "BufferType",
+    "Builder",
+    "Cloner",
+    "CompactMode",
+    "DistributedTensorType",
+    "ForKind",
+    "Function",
+    "FunctionType",
+    "Level",
+    "MemRef",
+    "MemorySpace",
+    "NotifyOp",
+    "OpDef",
+    "Operation",
+    "PadValue",
+    "ParamDirection",
+    "PipeType",
+    "Program",
+    "PtrType",
+    "ReduceOp",
+    "Role",
+    "Rounding",
+    "ScalarType",
+    "ScopeMode",
+    "SerializationError",
+    "ShapedType",
+    "Span",
+    "SplitMode",
+    "TensorLayout",
+    "TensorType",
+    "TensorView",
+    "TileLayout",
+    "TileType",
+    "TileView",
+    "TupleType",
+    "Type",
+    "Value",
+    "WaitCmp",
+    "assert_structural_equal",
+    "content_hash",
+    "deserialize",
+    "deserialize_from_file",
+    "python_print",
+    "python_print_type",
+    "serialize",
+    "serialize_to_file",
+    "structural_equal",
+    "structural_hash",
+    "verify",
+]

@@ -86,6 +86,23 @@ class Builder:
         self.block.ops.append(operation)
         return operation
 
+    def emit_known(
+        self,
+        opdef: OpDef[..., Any],
+        operands: tuple[Any, ...],
+        attrs: Mapping[str, Any],
+        regions: tuple[Block, ...],
+        results: tuple[Value, ...],
+        span: Span | None,
+    ) -> Operation:
+        """Appends an operation whose results exist already (a deserialized one, verified after)."""
+        types = tuple(value.type for value in results)
+        operation = self.emit(opdef, operands, attrs, regions, span=span, types=types)
+        operation.results = results
+        for value in results:
+            value.owner = operation
+        return operation
+
     def _infer(
         self,
         opdef: OpDef[..., Any],

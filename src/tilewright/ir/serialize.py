@@ -1,0 +1,279 @@
+"""Programs as bytes: MessagePack tables of nodes, shared nodes once, spans kept.
+
+The reader trusts nothing: anything but a well-formed table raises SerializationError.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, cast
+
+import msgpack
+
+from tilewright.dtypes import DType
+from tilewright.errors import TilewrightError
+from tilewright.ir import enums, types
+from tilewright.ir.affine import Access, Constraint, Expr, FloorDiv, Max, Min, Product, Symbol
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.opdef import OPS
+from tilewright.ir.verify import verify, verify_function
+from tilewright.source import Span
+
+FORMAT = "tilewright-ir"
+VERSION = 1
+MAX_DEPTH = 200
+
+RECORDS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in vars(types).values()
+    if isinstance(cls, type) and hasattr(cls, "__dataclass_fields__")
+} | {"Access": Access, "Constraint": Constraint}
+ENUMS: dict[str, type[Enum]] = {
+    cls.__name__: cls
+    for cls in vars(enums).values()
+    if isinstance(cls, type) and issubclass(cls, Enum)
+}
+
+
+class SerializationError(TilewrightError, ValueError):
+    """Bytes that are not a serialized program, or of a version this release does not read.
+
+    Bad::
+
+        ir.deserialize(b"not a program")
+
+    Good::
+
+        ir.deserialize(ir.serialize(program))
+    """
+
+    code = "TW150"
+
+
+class _Writer:
+    """Encodes nodes; each value, symbol and block is written once and referred to by number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.alive: list[Any] = []
+
+    def number(self, node: Any) -> tuple[int, bool]:
+        key = id(node)
+        known = key in self.numbers
+        if not known:
+            self.numbers[key] = len(self.numbers)
+            self.alive.append(node)
+        return self.numbers[key], known
+
+    def encode(self, node: Any) -> Any:
+        if node is None or isinstance(node, (bool, int, float, str)):
+            return ["enum", type(node).__name__, node.name] if isinstance(node, Enum) else node
+        if isinstance(node, Span):
+            return ["span", *map(self.encode, node)]
+        if isinstance(node, (tuple, list)):
+            return ["tuple", *map(self.encode, cast("tuple[Any, ...]", node))]
+        if isinstance(node, Enum):
+            return ["enum", type(node).__name__, node.name]
+        if isinstance(node, DType):
+            return ["dtype", node.name]
+        return self.shared(node)
+
+    def shared(self, node: Any) -> Any:
+        if isinstance(node, (Symbol, Value)):
+            number, known = self.number(node)
+            if known:
+                return ["ref", number]
+            parts = self.symbol(node) if isinstance(node, Symbol) else self.value(node)
+            return ["symbol" if isinstance(node, Symbol) else "value", number, *parts]
+        if isinstance(node, Expr):
+            terms = [[self.atom(atom), factor] for atom, factor in node.terms.items()]
+            return ["expr", node.const, *terms]
+        if hasattr(node, "__dataclass_fields__"):
+            names = node.__dataclass_fields__
+            return ["record", type(node).__name__, *(self.encode(getattr(node, n)) for n in names)]
+        return self.node(node)
+
+    def symbol(self, symbol: Symbol) -> list[Any]:
+        return [symbol.name, self.encode(symbol.lo), self.encode(symbol.hi)]
+
+    def value(self, value: Value) -> list[Any]:
+        symbol = self.encode(value.symbol) if value.has_symbol else None
+        return [value.name, self.encode(value.type), symbol]
+
+    def atom(self, atom: Any) -> Any:
+        match atom:
+            case Symbol():
+                return self.encode(atom)
+            case FloorDiv():
+                return ["floordiv", self.encode(atom.numerator), self.encode(atom.divisor)]
+            case Product():
+                return ["product", *map(self.atom, atom.factors)]
+            case _:
+                kind = "min" if isinstance(atom, Min) else "max"
+                return [kind, *map(self.encode, atom.args)]
+
+    def node(self, node: Any) -> Any:
+        match node:
+            case Program():
+                functions = [self.function(function) for function in node.functions.values()]
+                return ["program", node.name, *functions]
+            case Function():
+                return self.function(node)
+            case _:
+                raise SerializationError(f"a {type(node).__name__} cannot be serialized")
+
+    def function(self, function: Function) -> Any:
+        body = self.block(function.body)
+        facts = (function.func_type, function.level, function.role, function.doc, function.span)
+        attrs = tuple(function.attrs.items())
+        rest = map(self.encode, (*facts, attrs, function.return_types, function.directions))
+        return ["function", function.name, body, *rest]
+
+    def block(self, block: Block) -> Any:
+        params = [self.encode(param) for param in block.params]
+        return [params, *map(self.operation, block.ops)]
+
+    def operation(self, op: Operation) -> Any:
+        return [
+            op.opdef.name,
+            self.encode(op.operands),
+            [self.block(region) for region in op.regions],
+            [[name, self.encode(given)] for name, given in op.attrs.items()],
+            [self.encode(value) for value in op.results],
+            self.encode(op.span),
+        ]
+
+
+class _Reader:
+    """Decodes what `_Writer` wrote."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Any] = {}
+        self.builder = Builder()
+
+    def decode(self, data: Any) -> Any:
+        if not isinstance(data, list):
+            return data
+        tag, *rest = cast("list[Any]", data)
+        reader = getattr(self, f"read_{tag}", None) if isinstance(tag, str) else None
+        if reader is None:
+            raise SerializationError(f"unknown node kind {tag!r}")
+        return reader(*rest)
+
+    def read_span(self, *parts: Any) -> Span:
+        return Span(*map(self.decode, parts))
+
+    def read_tuple(self, *parts: Any) -> tuple[Any, ...]:
+        return tuple(map(self.decode, parts))
+
+    def read_enum(self, kind: str, name: str) -> Enum:
+        return ENUMS[kind][name]
+
+    def read_dtype(self, name: str) -> DType:
+        return DType.from_name(name)
+
+    def read_ref(self, number: int) -> Any:
+        return self.nodes[number]
+
+    def read_symbol(self, number: int, name: str, lo: Any, hi: Any) -> Symbol:
+        self.nodes[number] = symbol = Symbol(name, self.decode(lo), self.decode(hi))
+        return symbol
+
+    def read_value(self, number: int, name: str, type_: Any, symbol: Any) -> Value:
+        self.nodes[number] = value = Value(self.decode(type_), name)
+        if symbol is not None:
+            value.bind_symbol(self.decode(symbol))
+        return value
+
+    def read_expr(self, const: int, *terms: Any) -> Expr:
+        total: Any = 0
+        for atom, factor in terms:
+            total = total + self.atom(atom) * factor
+        return Expr(0, {}) + total + const
+
+    def atom(self, data: Any) -> Any:
+        kind, *parts = data
+        if kind == "floordiv":
+            return self.decode(parts[0]) // self.decode(parts[1])
+        if kind == "product":
+            product: Any = 1
+            for part in parts:
+                product = self.atom(part) * product
+            return product
+        if kind in ("min", "max"):
+            maker = Min if kind == "min" else Max
+            return Expr(0, {maker(tuple(map(self.decode, parts))): 1})
+        return self.decode(data)
+
+    def read_record(self, kind: str, *parts: Any) -> Any:
+        return RECORDS[kind](*map(self.decode, parts))
+
+    def read_program(self, name: str, *functions: Any) -> Program:
+        decoded = [self.decode(function) for function in functions]
+        return verify(Program(name, {function.name: function for function in decoded}))
+
+    def read_function(self, name: str, body: Any, *facts: Any) -> Function:
+        block = self.block(body)
+        func_type, level, role, doc, span, attrs, returns, ways = map(self.decode, facts)
+        return Function(
+            name, ways, block, returns, func_type=func_type, level=level, role=role, doc=doc,
+            attrs=dict(attrs), span=span,
+        )  # fmt: skip
+
+    def block(self, data: Any) -> Block:
+        params, *ops = data
+        block = Block(tuple(map(self.decode, params)))
+        for op in ops:
+            self.operation(block, *op)
+        return block
+
+    def operation(
+        self, block: Block, name: str, operands: Any, regions: Any, attrs: Any, results: Any,
+        span: Any,
+    ) -> None:  # fmt: skip
+        entries = self.decode(operands)
+        inner = tuple(map(self.block, regions))
+        given = {key: self.decode(value) for key, value in attrs}
+        values = tuple(map(self.decode, results))
+        with self.builder.inside(block):
+            self.builder.emit_known(OPS[name], entries, given, inner, values, self.decode(span))
+
+
+def serialize(node: Program | Function) -> bytes:
+    """`node` as bytes; raises SerializationError for a part that has no serialized form."""
+    body = _Writer().encode(node)
+    return cast(bytes, msgpack.packb([FORMAT, VERSION, body], use_bin_type=True))
+
+
+def deserialize(data: bytes) -> Program | Function:
+    """The program or function in `data`, verified; raises SerializationError."""
+    try:
+        unpacked = cast(Any, msgpack.unpackb)(data, raw=False, strict_map_key=True)
+        name, version, body = unpacked
+        if (name, version) != (FORMAT, VERSION):
+            raise SerializationError(f"not version {VERSION} of {FORMAT}")
+        node = _Reader().decode(body)
+    except TilewrightError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise SerializationError(f"damaged bytes: {error}") from error
+    except msgpack.UnpackException as error:
+        raise SerializationError(f"damaged bytes: {error}") from error
+    if isinstance(node, Function):
+        return verify_function(node)
+    if not isinstance(node, Program):
+        raise SerializationError(f"a {type(node).__name__}, not a program or function")
+    return node
+
+
+def serialize_to_file(node: Program | Function, path: str) -> None:
+    """Writes `serialize(node)` to `path`."""
+    with open(path, "wb") as file:
+        file.write(serialize(node))
+
+
+def deserialize_from_file(path: str) -> Program | Function:
+    """Reads what `serialize_to_file` wrote; raises SerializationError, OSError."""
+    with open(path, "rb") as file:
+        return deserialize(file.read())
