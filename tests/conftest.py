@@ -17,6 +17,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("long", parent=settings.get_profile("default"), max_examples=5000)
+settings.register_profile("random", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # Before any test imports tilewright: no test reads or fills the user's own cache.

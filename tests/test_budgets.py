@@ -63,8 +63,13 @@ def body_lines(node: Function) -> int:
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     if not body:
         return 1
-    return body[0].lineno - node.lineno + (body[-1].end_lineno or 0) - body[0].lineno + 1 - (
-        body[0].lineno - node.body[0].lineno
+    return (
+        body[0].lineno
+        - node.lineno
+        + (body[-1].end_lineno or 0)
+        - body[0].lineno
+        + 1
+        - (body[0].lineno - node.body[0].lineno)
     )
 
 

@@ -60,7 +60,7 @@ def module_of(path: Path) -> str:
 
 
 def room_of(module: str) -> str:
-    """"tilewright.ir.core" -> "ir"; the package itself and other packages -> ""."""
+    """ "tilewright.ir.core" -> "ir"; the package itself and other packages -> ""."""
     parts = module.split(".")
     return parts[1] if parts[0] == "tilewright" and len(parts) > 1 else ""
 

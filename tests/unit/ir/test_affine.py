@@ -102,6 +102,27 @@ def test_comparisons_never_claim_what_is_not_so(left: str, right: str) -> None:
         assert claim is None or all(fact is claim for fact in facts)
 
 
+@given(programs(), programs())
+def test_claims_hold_where_ranges_depend_on_each_other(left: str, right: str) -> None:
+    i = Symbol("i", 1, 4)
+    j = Symbol("j", i // 2, 2 * i - 1)
+    k = Symbol("k", -i, minimum(j * i, 5) - 1)
+    names = {"i": i, "j": j, "k": k, "min": minimum, "max": maximum}
+    a, b = (as_expr(eval(text, {}, names)) for text in (left, right))
+    where = [
+        {i: x, j: y, k: z}
+        for x in range(1, 5)
+        for y in range(x // 2, 2 * x)
+        for z in range(-x, min(x * y, 5))
+    ]
+    pairs = [(evaluate(a, env), evaluate(b, env)) for env in where]
+    claim = less(a, b)
+    assert claim is None or all((x < y) is claim for x, y in pairs)
+    low, high = bounds(a)
+    assert low is not None and low <= min(x for x, _ in pairs)
+    assert high is not None and high >= max(x for x, _ in pairs)
+
+
 @given(programs(), st.integers(-3, 4))
 def test_substitution_is_evaluation_in_part(text: str, value: int) -> None:
     expr = build(text)

@@ -1,6 +1,8 @@
 """The affine engine: dims, offsets, index maps, masks and loop bounds in one canonical form."""
 
+from tilewright.ir.affine.access import Access
 from tilewright.ir.affine.bounds import bounds, equal, less, less_equal
+from tilewright.ir.affine.constraints import Constraint, implies, infeasible
 from tilewright.ir.affine.expr import (
     Atom,
     Dim,
@@ -29,10 +31,22 @@ from tilewright.ir.affine.queries import (
     subexpressions,
     substitute,
     symbols,
+    with_ranges,
 )
+from tilewright.ir.affine.questions import (
+    disjoint,
+    disjoint_across,
+    in_bounds,
+    is_identity,
+    same,
+    subset,
+)
+from tilewright.ir.affine.unknown import counting_unknown
 
 __all__ = [
+    "Access",
     "Atom",
+    "Constraint",
     "Dim",
     "Expr",
     "FloorDiv",
@@ -46,19 +60,29 @@ __all__ = [
     "ceildiv",
     "coefficient",
     "const",
+    "counting_unknown",
+    "disjoint",
+    "disjoint_across",
     "equal",
     "evaluate",
     "evaluate_many",
     "exact_quotient",
+    "implies",
+    "in_bounds",
+    "infeasible",
+    "is_identity",
     "less",
     "less_equal",
     "maximum",
     "minimum",
     "remainders",
+    "same",
     "simplify",
     "solve_for",
     "subexpressions",
+    "subset",
     "substitute",
     "symbol",
     "symbols",
+    "with_ranges",
 ]

@@ -20,6 +20,7 @@ from tilewright.ir.affine.expr import (
     as_expr,
     multiply_intervals,
 )
+from tilewright.ir.affine.unknown import counted
 
 MAX_BRANCHES = 6
 
@@ -34,6 +35,7 @@ def bounds(e: Operand) -> tuple[int | None, int | None]:
     return _as_int(low), _as_int(high)
 
 
+@counted
 def equal(a: Operand, b: Operand) -> bool | None:
     """True: always equal. False: never. None: neither is known."""
     difference = as_expr(a) - as_expr(b)
@@ -45,15 +47,16 @@ def equal(a: Operand, b: Operand) -> bool | None:
     return True if low == high == 0 else False if low > 0 or high < 0 else None
 
 
+@counted
 def less_equal(a: Operand, b: Operand) -> bool | None:
     """a <= b. True: always. False: never. None: neither is known."""
-    difference = as_expr(b) - as_expr(a)
-    return True if lower_bound(difference) >= 0 else False if lower_bound(-difference) > 0 else None
+    return _compare(as_expr(b) - as_expr(a))
 
 
+@counted
 def less(a: Operand, b: Operand) -> bool | None:
     """a < b. True: always. False: never. None: neither is known."""
-    return less_equal(as_expr(a) + 1, b)
+    return _compare(as_expr(b) - as_expr(a) - 1)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -63,6 +66,26 @@ def lower_bound(expr: Expr) -> Bound:
     if low == high:
         return low
     return max(low, _eliminate(expr, 1, MAX_BRANCHES))
+
+
+def atom_bound(atom: Atom, rising: bool) -> tuple[Expr, int] | None:
+    """(e, d) with atom >= e/d if `rising`, else atom <= e/d; e is less deep. None: no bound."""
+    if isinstance(atom, Symbol):
+        value = atom.lo if rising else atom.hi
+        return None if value is None else (as_expr(value), 1)
+    if isinstance(atom, FloorDiv) and isinstance(atom.divisor, int):
+        return atom.numerator - (atom.divisor - 1 if rising else 0), atom.divisor
+    if isinstance(atom, Product):
+        bound = _product_bound(atom, rising)
+        if bound is not None:
+            return bound
+    end = atom.interval()[0 if rising else 1]
+    return None if isinstance(end, float) else (as_expr(end), 1)
+
+
+def _compare(difference: Expr) -> bool | None:
+    """difference >= 0"""
+    return True if lower_bound(difference) >= 0 else False if lower_bound(-difference) > 0 else None
 
 
 def _as_int(bound: Bound) -> int | None:
@@ -77,7 +100,7 @@ def _eliminate(expr: Expr, scale: int, branches: int) -> Bound:
         if isinstance(atom, Min | Max):
             return _eliminate_extremum(expr, atom, c, scale, branches)
         rest = Expr(expr.const, {t: k for t, k in expr.terms.items() if t is not atom})
-        bound = _bound_of(atom, rising=c > 0)
+        bound = atom_bound(atom, rising=c > 0)
         if bound is None:
             return -INFINITY
         value, divisor = bound
@@ -89,22 +112,7 @@ def _depth(atom: Atom) -> int:
     return atom.depth
 
 
-def _bound_of(atom: Atom, rising: bool) -> tuple[Expr, int] | None:
-    """(e, d): atom >= e/d if rising, atom <= e/d if not, e less deep than the atom."""
-    if isinstance(atom, Symbol):
-        value = atom.lo if rising else atom.hi
-        return None if value is None else (as_expr(value), 1)
-    if isinstance(atom, FloorDiv) and isinstance(atom.divisor, int):
-        return atom.numerator - (atom.divisor - 1 if rising else 0), atom.divisor
-    if isinstance(atom, Product):
-        bound = _bound_of_product(atom, rising)
-        if bound is not None:
-            return bound
-    end = atom.interval()[0 if rising else 1]
-    return None if isinstance(end, float) else (as_expr(end), 1)
-
-
-def _bound_of_product(atom: Product, rising: bool) -> tuple[Expr, int] | None:
+def _product_bound(atom: Product, rising: bool) -> tuple[Expr, int] | None:
     """The deepest factor gives way to its bound where the sign of the others is known."""
     first = max(atom.factors, key=_depth)
     rest, sign = as_expr(1), (1, 1)
@@ -114,7 +122,7 @@ def _bound_of_product(atom: Product, rising: bool) -> tuple[Expr, int] | None:
         rest, sign = rest * Expr(0, {factor: 1}), multiply_intervals(sign, factor.interval())
     if first in others or isinstance(first, Min | Max) or not (sign[0] >= 0 or sign[1] <= 0):
         return None
-    bound = _bound_of(first, rising == (sign[0] >= 0))
+    bound = atom_bound(first, rising == (sign[0] >= 0))
     return None if bound is None else (bound[0] * rest, bound[1])
 
 

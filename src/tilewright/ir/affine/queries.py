@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -54,6 +54,18 @@ def symbols(e: Operand) -> tuple[Symbol, ...]:
     found: set[Symbol] = set()
     _collect_symbols(as_expr(e), found)
     return tuple(sorted(found, key=lambda s: s.serial))
+
+
+def with_ranges(found: Iterable[Symbol]) -> tuple[Symbol, ...]:
+    """`found` and the symbols that their ranges mention, and so on; oldest first."""
+    known: set[Symbol] = set()
+    queue = list(found)
+    while queue:
+        sym = queue.pop()
+        if sym not in known:
+            known.add(sym)
+            queue += [s for end in (sym.lo, sym.hi) if end is not None for s in symbols(end)]
+    return tuple(sorted(known, key=lambda s: s.serial))
 
 
 def coefficient(e: Operand, sym: Symbol) -> Dim | None:
