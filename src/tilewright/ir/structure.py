@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Value
 from tilewright.ir.types import Dim, Shape
 
@@ -37,12 +38,12 @@ Index = Expr | Indirect
 class Read:
     """One element of `value` per point of the domain, at `indices`; a scalar has no indices.
 
-    Where an expression of `mask` is negative nothing is read and the element is 0.
+    Where a constraint of `mask` does not hold nothing is read and the element is 0.
     """
 
     value: Value
     indices: tuple[Index, ...]
-    mask: tuple[Expr, ...] = ()
+    mask: tuple[Constraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class Structure:
     """`results[k][writes[k](d)] = combine over reduced d of body(reads(d), d)[k]`.
 
     `dims` are the iteration symbols with extents `extents` and `kinds`. `body(scalars, index)`
-    emits scalar words through the current builder: one scalar per read, one INDEX value per dim;
-    it gives one scalar per result. `combine` names the combining word of a reduction
+    emits scalar words through the current builder: one scalar per read, then one BOOL per entry
+    of `tests` (do its constraints hold here?), and one INDEX value per dim; it gives one scalar
+    per result. `combine` names the combining word of a reduction
     ("add", "mul", "max", "min", "and", "or", "argmax", "argmin") or is "" when there is none; for
     the last two the body gives (value, index) and the result is the index. FP16 and BF16
-    contributions accumulate in FP32. Where an expression of `write_mask` is negative nothing is
+    contributions accumulate in FP32. Where a constraint of `write_mask` does not hold nothing is
     written. A result that is tied keeps the elements that are not written.
     """
 
@@ -65,7 +67,8 @@ class Structure:
     writes: tuple[tuple[Index, ...], ...]
     body: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
     combine: str = ""
-    write_mask: tuple[Expr, ...] = ()
+    write_mask: tuple[Constraint, ...] = ()
+    tests: tuple[tuple[Constraint, ...], ...] = ()
 
     @property
     def is_pointwise(self) -> bool:

@@ -199,7 +199,7 @@ def shl(x: Value, y: Value) -> Value:
 
 @word("arith.shr", _shr, on=is_bits, infix=">>")
 def shr(x: Value, y: Value) -> Value:
-    """x shifted right by y bits, keeping the sign of signed x; all sign bits when y is too large."""
+    """x shifted right by y bits, keeping the sign of signed x; only sign bits if y is too large."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""Control flow and calls: loops, branches, scopes, calls, yields and returns. Every level has these.
+"""Control flow and calls: loops, branches, scopes, calls, yields, returns. Every level has them.
 
 A region is one block. Its parameters are the loop variable and the carried values; its terminator
 `control.yield` gives the next carried values, or the results of a branch or scope.
@@ -101,7 +101,9 @@ def for_type(
 def carried_types(inits: Sequence[Value], yielded: Sequence[Value]) -> tuple[Type, ...]:
     """Types of the results of a loop; raises ParserTypeError when a carry changes its type."""
     if len(inits) != len(yielded):
-        raise ParserTypeError(f"Mismatch: {len(yielded)} yielded values but {len(inits)} init_values")
+        raise ParserTypeError(
+            f"Mismatch: {len(yielded)} yielded values but {len(inits)} init_values"
+        )
     for init, value in zip(inits, yielded, strict=True):
         if init.type != value.type:
             raise ParserTypeError(

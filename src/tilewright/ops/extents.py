@@ -80,7 +80,9 @@ def _expr_of_op(op: Operation, type_: ScalarType) -> Expr | None:
     if rule is not None:
         return rule(*map(expr_of, op.inputs))
     rule = DIVIDING_WORDS.get(op.opdef)
-    return None if rule is None or not constant_of(op.operands[1]) else rule(*map(expr_of, op.inputs))
+    return (
+        None if rule is None or not constant_of(op.operands[1]) else rule(*map(expr_of, op.inputs))
+    )
 
 
 def _expr_of_cast(op: Operation, type_: ScalarType) -> Expr | None:
