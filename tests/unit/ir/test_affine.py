@@ -18,6 +18,7 @@ from tilewright.ir.affine import (
     equal,
     evaluate,
     evaluate_many,
+    fold,
     less,
     less_equal,
     maximum,
@@ -164,6 +165,52 @@ def test_many_points_at_once_agree_with_one_at_a_time(text: str) -> None:
 )
 def test_equal_expressions_have_one_form(expr: Expr, text: str) -> None:
     assert str(expr) == text
+
+
+class Text:
+    """Python text, written without any care for precedence."""
+
+    def const(self, value: int) -> str:
+        return f"({value})"
+
+    def symbol(self, symbol: Symbol) -> str:
+        return symbol.name
+
+    def add(self, a: str, b: str) -> str:
+        return f"({a} + {b})"
+
+    def sub(self, a: str, b: str) -> str:
+        return f"({a} - {b})"
+
+    def mul(self, a: str, b: str) -> str:
+        return f"({a} * {b})"
+
+    def floordiv(self, a: str, b: str) -> str:
+        return f"({a} // {b})"
+
+    def mod(self, a: str, b: str) -> str:
+        return f"({a} % {b})"
+
+    def minimum(self, a: str, b: str) -> str:
+        return f"min({a}, {b})"
+
+    def maximum(self, a: str, b: str) -> str:
+        return f"max({a}, {b})"
+
+
+@given(programs())
+def test_an_expression_can_be_rebuilt_in_another_algebra(text: str) -> None:
+    expr = build(text)
+    for env in points()[::23]:
+        assert run(fold(expr, Text()), env) == evaluate(expr, env)
+
+
+def test_a_fold_spends_few_operations() -> None:
+    assert fold(N - 1, Text()) == "(N - (1))"
+    assert fold(M % 4, Text()) == "(M % (4))"
+    assert fold(const(0), Text()) == "(0)"
+    assert fold(3 - M, Text()) == "((3) - M)"
+    assert fold(-M - 3, Text()) == "((-3) - M)"
 
 
 def test_symbols_are_compared_by_identity_not_by_name() -> None:

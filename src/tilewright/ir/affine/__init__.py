@@ -22,6 +22,7 @@ from tilewright.ir.affine.expr import (
     simplify,
     symbol,
 )
+from tilewright.ir.affine.fold import Algebra, fold, product_of
 from tilewright.ir.affine.queries import (
     coefficient,
     evaluate,
@@ -45,6 +46,7 @@ from tilewright.ir.affine.unknown import counting_unknown
 
 __all__ = [
     "Access",
+    "Algebra",
     "Atom",
     "Constraint",
     "Dim",
@@ -67,6 +69,7 @@ __all__ = [
     "evaluate",
     "evaluate_many",
     "exact_quotient",
+    "fold",
     "implies",
     "in_bounds",
     "infeasible",
@@ -75,6 +78,7 @@ __all__ = [
     "less_equal",
     "maximum",
     "minimum",
+    "product_of",
     "remainders",
     "same",
     "simplify",
