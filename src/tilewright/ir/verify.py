@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
-from tilewright.errors import VerificationError
+from tilewright.errors import TilewrightError, VerificationError
 from tilewright.ir.builder import as_types
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
+from tilewright.ir.types import Type
 
 
 class _Verifier:
@@ -19,7 +21,7 @@ class _Verifier:
         self.visible: set[Value] = set()
         self.defined: set[Value] = set()
 
-    def fail(self, text: str, op: Operation | None = None) -> None:
+    def fail(self, text: str, op: Operation | None = None) -> NoReturn:
         raise VerificationError(
             f"function {self.function.name!r}: {text}", op.span if op else self.function.span
         )
@@ -83,14 +85,19 @@ class _Verifier:
     def types(self, op: Operation) -> None:
         if op.opdef.infer is None:
             self.fail(f"{op.name} has no type rule", op)
-            return
-        extra = {"regions": op.regions} if op.opdef.has_regions else {}
-        expected = as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
+        expected = self.inferred(op, op.opdef.infer)
         if len(expected) != len(op.results):
             self.fail(f"{op.name}: {len(op.results)} results, its rule gives {len(expected)}", op)
         for value, type_ in zip(op.results, expected, strict=True):
             if not agrees(value, type_):
                 self.fail(f"{op.name} gives {value.type}, its rule says {type_}", op)
+
+    def inferred(self, op: Operation, rule: Callable[..., Any]) -> tuple[Type, ...]:
+        extra = {"regions": op.regions} if op.opdef.has_regions else {}
+        try:
+            return as_types(rule(*op.operands, **op.attrs, **extra))
+        except (TilewrightError, AssertionError, AttributeError, TypeError, ValueError) as error:
+            self.fail(f"{op.name} does not accept its operands: {error}", op)
 
     def callee(self, op: Operation) -> None:
         if op.name != "control.call" or len(self.program.functions) < 2:
