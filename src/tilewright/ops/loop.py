@@ -12,8 +12,9 @@ pairs: the first extreme element in index order wins, and the first NaN wins ove
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tilewright.dtypes import BF16, FP16, FP32, INT32, DType
+from tilewright.dtypes import BF16, FP16, FP32, INDEX, INT32, DType
 from tilewright.errors import DTypeMismatch, RankMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace
@@ -74,6 +75,29 @@ def require_rank(name: str, indices: Sequence[Value], type_: BufferType) -> None
     """Raises RankMismatch unless there is one index per axis."""
     if len(indices) != type_.rank:
         raise RankMismatch(f"{name}: {len(indices)} indices for a buffer of rank {type_.rank}")
+
+
+@op("loop.extent")
+def extent(buffer: Value, *, axis: int) -> Value:
+    """Extent `axis` of `buffer` at run time, as INDEX: the value behind a symbol of its shape."""
+    ...
+
+
+@extent.type_rule
+def extent_type(buffer: Value, *, axis: int) -> Type:
+    require_axis("loop.extent", axis, buffer_type(buffer))
+    return ScalarType(INDEX)
+
+
+@extent.reference
+def extent_numpy(buffer: Any, *, axis: int) -> int:
+    return int(buffer.shape[axis])
+
+
+def require_axis(name: str, axis: int, type_: BufferType) -> None:
+    """Raises RankMismatch unless the buffer has axis `axis`."""
+    if not 0 <= axis < type_.rank:
+        raise RankMismatch(f"{name}: axis {axis} of a buffer of rank {type_.rank}")
 
 
 @op("loop.load", effect=Effect.READ)
