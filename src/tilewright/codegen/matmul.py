@@ -1,0 +1,316 @@
+"""The matmul around the micro-kernel: blocks of n and k, packed B where that pays, tails.
+
+C[i, j] is one chain over k whatever the blocks are (see microkernel.py), so block sizes, packing and
+the instruction set change speed only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tilewright.codegen.formats import INT_FORMATS
+from tilewright.codegen.index import Index, Num
+from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
+from tilewright.codegen.packing import (
+    is_narrow,
+    require_pack_columns,
+    require_pack_rows,
+    require_widen,
+    source_element,
+)
+from tilewright.codegen.text import Module, Text
+from tilewright.target import Isa
+
+PARAMETERS = (
+    "ptr %c, i64 %ldc, ptr %a, i64 %lda, ptr %b, i64 %ldb, "
+    "i64 %m, i64 %n, i64 %k, ptr %work, i1 %accumulate"
+)
+UNPACKED_COLUMNS = 512
+PACKING_ROWS = 4
+
+# Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
+FEW_ROWS: dict[str, dict[int, int]] = {
+    "avx512": {1: 12, 2: 8, 3: 6, 4: 4, 5: 4, 6: 4, 7: 3},
+    "avx2": {1: 6, 2: 3, 3: 2, 4: 1, 5: 1},
+}
+ROW_TAILS = {8: (4, 2, 1), 6: (3, 1), 5: (2, 1), 2: (1,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul:
+    """What is known of a matmul now; None is "at run time".
+
+    `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
+    `lda` and `ldb` are the strides of the other axis. C has unit stride along n.
+    """
+
+    a_dtype: str
+    b_dtype: str
+    m: int | None
+    n: int | None
+    k: int | None
+    a_major: str = "k"
+    b_major: str = "n"
+    lda: int | None = None
+    ldb: int | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The name of the function."""
+        sizes = ".".join("x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb))
+        return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{self.a_major}{self.b_major}.{sizes}"
+
+    @property
+    def element(self) -> str:
+        """What is multiplied and accumulated: float or i32."""
+        return "i32" if self.a_dtype in INT_FORMATS else "float"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time."""
+
+    rows: int
+    vectors: int
+    depth: int
+    columns: int
+    packs: bool | None
+    widens_a: bool
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return LANES * self.vectors
+
+
+def choose_plan(spec: Matmul, isa: Isa) -> Plan:
+    """The blocks for this matmul on this instruction set."""
+    rows, vectors = isa.rows, isa.vectors
+    if spec.m is not None and spec.m < rows:
+        rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
+        if spec.n is not None:
+            vectors = max(1, min(vectors, -(-spec.n // LANES)))
+    width = LANES * vectors
+    columns = max(width, isa.nc // width * width)
+    depth = isa.kc
+    if spec.k is not None:
+        depth = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
+    return Plan(rows, vectors, depth, columns, packs_b(spec, isa), is_narrow(spec.a_dtype))
+
+
+def packs_b(spec: Matmul, isa: Isa) -> bool | None:
+    """Whether B is packed: where it must be rearranged or widened, and where it is large and reused."""
+    if spec.b_major == "k" or is_narrow(spec.b_dtype):
+        return True
+    enough_rows = None if spec.m is None else spec.m >= PACKING_ROWS * isa.rows
+    wide = None if spec.n is None else spec.n > UNPACKED_COLUMNS
+    if enough_rows is False or wide is False:
+        return False
+    return True if enough_rows and wide else None
+
+
+def workspace_bytes(spec: Matmul, isa: Isa) -> int:
+    """The bytes of workspace this matmul may write, at most; a multiple of 64."""
+    plan = choose_plan(spec, isa)
+    size = 0
+    if plan.packs is not False:
+        columns = plan.columns
+        if spec.n is not None:
+            columns = min(columns, -(-spec.n // plan.width) * plan.width)
+        size += 4 * (columns * plan.depth + LANES * plan.width)
+    if plan.widens_a:
+        size += 4 * plan.rows * plan.depth
+    return -(-size // 64) * 64
+
+
+def require_matmul(module: Module, spec: Matmul) -> str:
+    """The symbol of a matmul function with `PARAMETERS`, defined in `module`."""
+    module.require(spec.symbol, lambda m: MatmulWriter(m, spec).write())
+    return spec.symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """A block of B: where it starts, its stride along k, and by what a panel's column is scaled."""
+
+    base: str
+    stride: Num
+    scale: Num
+
+
+Cell = Callable[[int, int, Num, Num, Num], None]
+
+
+class MatmulWriter:
+    """Writes one matmul function."""
+
+    def __init__(self, module: Module, spec: Matmul) -> None:
+        self.module, self.spec = module, spec
+        self.plan = choose_plan(spec, module.isa)
+        self.text = Text(module, f"define internal fastcc void {spec.symbol}({PARAMETERS}) #1")
+        self.index = Index(self.text)
+        self.m: Num = "%m" if spec.m is None else spec.m
+        self.n: Num = "%n" if spec.n is None else spec.n
+        self.k: Num = "%k" if spec.k is None else spec.k
+        self.lda: Num = "%lda" if spec.lda is None else spec.lda
+        self.ldb: Num = "%ldb" if spec.ldb is None else spec.ldb
+
+    def write(self) -> str:
+        """The definition."""
+        plan, index = self.plan, self.index
+        self.packed_flag = self.packing_decision()
+        whole = index.round_down(self.n, plan.columns)
+        if not isinstance(whole, int) or whole > 0:
+            with index.steps(0, whole, plan.columns) as column:
+                self.column_block(column, plan.columns)
+        rest = index.sub(self.n, whole)
+        if isinstance(rest, int):
+            if rest:
+                self.column_block(whole, rest)
+        else:
+            with self.text.when(self.text.let(f"icmp sgt i64 {rest}, 0")):
+                self.column_block(whole, rest)
+        self.text.do("ret void")
+        return self.text.finish()
+
+    def packing_decision(self) -> str:
+        """An i1 that says whether B is packed, where only run time knows; else ""."""
+        if self.plan.packs is not None:
+            return ""
+        text = self.text
+        rows = text.let(f"icmp sge i64 {self.m}, {PACKING_ROWS * self.module.isa.rows}")
+        columns = text.let(f"icmp sgt i64 {self.n}, {UNPACKED_COLUMNS}")
+        return text.let(f"and i1 {rows}, {columns}")
+
+    def column_block(self, column: Num, columns: Num) -> None:
+        """Columns [column, column + columns) of C, all of k (once even if it is empty), all rows."""
+        with self.index.steps(0, self.index.maximum(self.k, 1), self.plan.depth) as k:
+            depth = self.index.minimum(self.index.sub(self.k, k), self.plan.depth)
+            self.k_block(column, columns, k, depth)
+
+    def k_block(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
+        """One block of B: packed or in place, then all rows against it."""
+        start = "%accumulate"
+        if k != 0:
+            later = self.text.let(f"icmp sgt i64 {k}, 0")
+            start = self.text.let(f"or i1 {later}, %accumulate")
+        panels = self.b_panels(column, columns, k, depth)
+        for rows, low, high in self.row_ranges():
+            with self.index.steps(low, high, rows) as row:
+                self.row_panel(rows, row, column, columns, k, depth, start, panels)
+
+    def row_ranges(self) -> list[tuple[int, Num, Num]]:
+        """(rows per step, first row, end): full register blocks, then what is left."""
+        rows, index = self.plan.rows, self.index
+        whole = index.round_down(self.m, rows)
+        ranges: list[tuple[int, Num, Num]] = []
+        if whole != 0:
+            ranges.append((rows, 0, whole))
+        rest = index.sub(self.m, whole)
+        if isinstance(rest, int):
+            return [*ranges, (rest, whole, self.m)] if rest else ranges
+        low = whole
+        for tail in ROW_TAILS[rows]:
+            high = index.add(low, index.round_down(index.sub(self.m, low), tail))
+            ranges.append((tail, low, high))
+            low = high
+        return ranges
+
+    def b_panels(
+        self, column: Num, columns: Num, k: Num, depth: Num
+    ) -> Panels:
+        """The block of B as the micro-kernel reads it."""
+        packs = self.plan.packs
+        if packs is False:
+            return Panels(self.b_in_place(column, k), self.ldb, 1)
+        if packs:
+            self.pack_b(column, columns, k, depth)
+            return Panels("%work", self.plan.width, depth)
+        with self.text.when(self.packed_flag):
+            self.pack_b(column, columns, k, depth)
+        choose = f"select i1 {self.packed_flag}, "
+        base = self.text.let(f"{choose}ptr %work, ptr {self.b_in_place(column, k)}")
+        stride = self.text.let(f"{choose}i64 {self.plan.width}, i64 {self.ldb}")
+        scale = self.text.let(f"{choose}i64 {depth}, i64 1")
+        return Panels(base, stride, scale)
+
+    def b_in_place(self, column: Num, k: Num) -> str:
+        """Where the block of B starts."""
+        index, element = self.index, source_element(self.spec.b_dtype)
+        along_k, along_n = (self.ldb, 1) if self.spec.b_major == "n" else (1, self.ldb)
+        offset = index.add(index.mul(k, along_k), index.mul(column, along_n))
+        return index.place("%b", offset, element)
+
+    def pack_b(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
+        """Call the packing of one block of B."""
+        require = require_pack_rows if self.spec.b_major == "n" else require_pack_columns
+        symbol = require(self.module, self.spec.b_dtype, self.plan.width)
+        source = self.b_in_place(column, k)
+        arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
+        self.text.do(f"call fastcc void {symbol}({arguments})")
+
+    def row_panel(
+        self,
+        rows: int,
+        row: Num,
+        column: Num,
+        columns: Num,
+        k: Num,
+        depth: Num,
+        start: str,
+        panels: Panels,
+    ) -> None:
+        """`rows` rows of C against all panels of the block of B."""
+        index, plan = self.index, self.plan
+        a, ai, ak = self.a_panel(rows, row, k, depth)
+        c = index.place("%c", index.add(index.mul(row, "%ldc"), column), self.spec.element)
+
+        def cell(vectors: int, tail: int, panel: Num, inside: Num, left: Num) -> None:
+            stride, element = panels.stride, self.spec.element
+            block = Block(rows, vectors, element, known(ai), known(ak), known(stride), tail)
+            symbol = require_block(self.module, block)
+            offset = index.add(index.mul(panel, panels.scale), inside)
+            b = index.place(panels.base, offset, element)
+            place = index.place(c, index.add(panel, inside), element)
+            self.text.do(
+                f"call fastcc void {symbol}(ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, "
+                f"ptr {b}, i64 {stride}, i64 {depth}, i1 {start}, i64 {left})"
+            )
+
+        whole = index.round_down(columns, plan.width)
+        if whole != 0:
+            with index.steps(0, whole, plan.width) as j:
+                cell(plan.vectors, FULL, j, 0, 0)
+        self.column_tail(columns, whole, cell)
+
+    def column_tail(self, columns: Num, whole: Num, cell: Cell) -> None:
+        """The columns after the last full panel; 16 at a time, masked, if run time says how many."""
+        rest = self.index.sub(columns, whole)
+        if isinstance(rest, int):
+            if rest:
+                cell(-(-rest // LANES), rest % LANES, whole, 0, 0)
+            return
+        with self.index.steps(0, rest, LANES) as j:
+            cell(1, RUNTIME, whole, j, self.index.sub(rest, j))
+
+    def a_panel(self, rows: int, row: Num, k: Num, depth: Num) -> tuple[str, Num, Num]:
+        """(pointer, row stride, k stride) of the rows of A as the micro-kernel reads them."""
+        index, spec = self.index, self.spec
+        ai, ak = (self.lda, 1) if spec.a_major == "k" else (1, self.lda)
+        offset = index.add(index.mul(row, ai), index.mul(k, ak))
+        source = index.place("%a", offset, source_element(spec.a_dtype))
+        if not self.plan.widens_a:
+            return source, ai, ak
+        symbol = require_widen(self.module, spec.a_dtype, spec.a_major, self.plan.depth)
+        work = index.place("%work", workspace_bytes(spec, self.module.isa) // 4 - self.a_words(), "i32")
+        arguments = f"ptr {work}, ptr {source}, i64 {self.lda}, i64 {depth}, i64 {rows}"
+        self.text.do(f"call fastcc void {symbol}({arguments})")
+        return work, self.plan.depth, 1
+
+    def a_words(self) -> int:
+        """The 32-bit words at the end of the workspace that hold a widened row panel of A."""
+        return -(-self.plan.rows * self.plan.depth // LANES) * LANES
+
+
+def known(stride: Num) -> int | None:
+    """A stride the micro-kernel can take as a constant."""
+    return stride if isinstance(stride, int) else None

@@ -1,0 +1,215 @@
+"""The register block of a matmul: rows x (16*vectors) accumulators, one chain over k each.
+
+Every element of C is one chain `acc = fma(a[i, k], b[k, j], acc)` in increasing k, started from C or
+from zero. How the caller blocks m, n and k therefore never changes a bit. Integers multiply and add,
+wrapping.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.codegen.lanes import Lanes, fma
+from tilewright.codegen.text import Module, Text, vector_text
+
+LANES = 16
+UNROLL = 4
+PARAMETERS = "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail"
+
+# How many of the last vector's columns exist: all, a run-time number, or a known one.
+FULL, RUNTIME = 0, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A micro-kernel. `ai`, `ak`, `bk` are element strides known now, or None for run time.
+
+    At least one of `ai` and `ak` is 1. `tail` is FULL, RUNTIME or the columns of the last vector.
+    """
+
+    rows: int
+    vectors: int
+    element: str
+    ai: int | None
+    ak: int | None
+    bk: int | None
+    tail: int = FULL
+
+    @property
+    def symbol(self) -> str:
+        """The name of the function."""
+        strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
+        tail = "r" if self.tail == RUNTIME else str(self.tail)
+        return f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}"
+
+
+def require_block(module: Module, block: Block) -> str:
+    """The symbol of a micro-kernel, defined in `module`."""
+    module.require(block.symbol, lambda m: BlockWriter(m, block).write())
+    return block.symbol
+
+
+class BlockWriter:
+    """Writes one micro-kernel."""
+
+    def __init__(self, module: Module, block: Block) -> None:
+        self.block = block
+        header = f"define internal fastcc void {block.symbol}({PARAMETERS}) #1"
+        self.text = Text(module, header)
+        self.kind = f"<{LANES} x {block.element}>"
+        self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
+
+    def write(self) -> str:
+        """The definition."""
+        text = self.text
+        self.mask = self.tail_mask()
+        self.row_bases = self.run_time_rows()
+        self.places = [self.c_place(r, v) for r, v in self.cells]
+        accumulators = self.starting_values()
+        whole = text.let(f"and i64 %k, {-UNROLL}")
+        state = [("ptr", "%a"), ("ptr", "%b"), *((self.kind, value) for value in accumulators)]
+        state = self.reduce(state, "0", whole, UNROLL)
+        state = self.reduce(state, whole, "%k", 1)
+        for (_, v), place, (_, value) in zip(self.cells, self.places, state[2:], strict=True):
+            self.store(place, v, value)
+        text.do("ret void")
+        return text.finish()
+
+    def tail_mask(self) -> str:
+        """Which lanes of the last vector exist; "" if all do."""
+        tail = self.block.tail
+        if tail == FULL:
+            return ""
+        if tail != RUNTIME:
+            return vector_text([lane < tail for lane in range(LANES)], "i1")
+        text = self.text
+        first = text.let(f"insertelement <{LANES} x i64> poison, i64 %tail, i64 0")
+        spread = text.let(
+            f"shufflevector <{LANES} x i64> {first}, <{LANES} x i64> poison, "
+            f"<{LANES} x i32> zeroinitializer"
+        )
+        numbers = vector_text(range(LANES), "i64")
+        return text.let(f"icmp slt <{LANES} x i64> {numbers}, {spread}")
+
+    def run_time_rows(self) -> list[str]:
+        """Pointers to the rows of A, if their distance is known at run time only."""
+        if self.block.ai is not None:
+            return []
+        rows = ["%a"]
+        for _ in range(1, self.block.rows):
+            rows.append(self.advance(rows[-1], "%ai"))
+        return rows
+
+    def advance(self, pointer: str, count: str | int) -> str:
+        """A pointer `count` elements further."""
+        return self.text.let(f"getelementptr {self.block.element}, ptr {pointer}, i64 {count}")
+
+    def c_place(self, row: int, vector: int) -> str:
+        """Where one vector of C is."""
+        if vector:
+            return self.advance(self.c_rows[row], LANES * vector)
+        if row == 0:
+            self.c_rows = ["%c"]
+        else:
+            self.c_rows.append(self.advance(self.c_rows[-1], "%ldc"))
+        return self.c_rows[row]
+
+    def is_masked(self, vector: int) -> bool:
+        """Whether some lanes of this vector do not exist."""
+        return bool(self.mask) and vector == self.block.vectors - 1
+
+    def load(self, place: str, vector: int) -> str:
+        """One vector; lanes that do not exist read as zero."""
+        if not self.is_masked(vector):
+            return self.text.let(f"load {self.kind}, ptr {place}, align 1")
+        arguments = f"ptr align 1 {place}, <{LANES} x i1> {self.mask}, {self.kind} zeroinitializer"
+        suffix = {"float": "f32", "i32": "i32"}[self.block.element]
+        return self.text.let(f"call {self.kind} @llvm.masked.load.v{LANES}{suffix}.p0({arguments})")
+
+    def store(self, place: str, vector: int, value: str) -> None:
+        """Store the lanes that exist."""
+        if not self.is_masked(vector):
+            self.text.do(f"store {self.kind} {value}, ptr {place}, align 1")
+            return
+        suffix = {"float": "f32", "i32": "i32"}[self.block.element]
+        arguments = f"{self.kind} {value}, ptr align 1 {place}, <{LANES} x i1> {self.mask}"
+        self.text.do(f"call void @llvm.masked.store.v{LANES}{suffix}.p0({arguments})")
+
+    def starting_values(self) -> list[str]:
+        """C or zeros, as `start` says."""
+        text = self.text
+        before, read, ready = text.block, text.label(), text.label()
+        text.branch("%start", read, ready)
+        text.start(read)
+        loaded = [
+            self.load(p, v) for (_, v), p in zip(self.cells, self.places, strict=True)
+        ]
+        text.jump(ready)
+        text.start(ready)
+        return [
+            text.let(f"phi {self.kind} [zeroinitializer, %{before}], [{value}, %{read}]")
+            for value in loaded
+        ]
+
+    def reduce(
+        self, state: Sequence[tuple[str, str]], low: str, high: str, step: int
+    ) -> list[tuple[str, str]]:
+        """The loop over k from `low` to `high`, `step` links of every chain at a time."""
+        with self.text.loop(low, high, step, state) as loop:
+            a, b, *accumulators = loop.carries
+            for u in range(step):
+                accumulators = self.link(a, b, loop.counter, u, accumulators)
+            following_a = a if self.block.ak == 1 else self.advance(a, self.times("%ak", step))
+            following_b = self.advance(b, self.times("%bk", step))
+            loop.following = [following_a, following_b, *accumulators]
+        return [(kind, value) for (kind, _), value in zip(state, loop.carries, strict=True)]
+
+    def times(self, stride: str, count: int) -> str | int:
+        """`count` strides of A or B along k."""
+        known = self.block.ak if stride == "%ak" else self.block.bk
+        if known is not None:
+            return known * count
+        return stride if count == 1 else self.text.integer("mul", stride, count)
+
+    def link(
+        self, a: str, b: str, counter: str, u: int, accumulators: list[str]
+    ) -> list[str]:
+        """One fused step of every chain."""
+        b_place = self.advance(b, self.times("%bk", u)) if u else b
+        columns = [
+            self.load(self.advance(b_place, LANES * v) if v else b_place, v)
+            for v in range(self.block.vectors)
+        ]
+        rows = [self.spread(self.a_place(a, counter, r, u)) for r in range(self.block.rows)]
+        return [
+            self.multiply_add(rows[r], columns[v], accumulator)
+            for (r, v), accumulator in zip(self.cells, accumulators, strict=True)
+        ]
+
+    def a_place(self, a: str, counter: str, row: int, u: int) -> str:
+        """Where a[row, k + u] is."""
+        block = self.block
+        if block.ai is None:
+            place = self.advance(self.row_bases[row], counter)
+            return self.advance(place, u) if u else place
+        place = self.advance(a, counter) if block.ak == 1 else a
+        if block.ak is None:
+            place = self.advance(place, self.times("%ak", u)) if u else place
+            return self.advance(place, row * block.ai) if row else place
+        return self.advance(place, row * block.ai + u * block.ak)
+
+    def spread(self, place: str) -> str:
+        """One element of A in every lane."""
+        text, element = self.text, self.block.element
+        scalar = text.let(f"load {element}, ptr {place}, align 1")
+        first = text.let(f"insertelement {self.kind} poison, {element} {scalar}, i64 0")
+        return text.let(
+            f"shufflevector {self.kind} {first}, {self.kind} poison, "
+            f"<{LANES} x i32> zeroinitializer"
+        )
+
+    def multiply_add(self, row: str, column: str, accumulator: str) -> str:
+        """The next value of one chain."""
+        x, y, z = (Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator))
+        return (fma(x, y, z) if x.is_float else x * y + z).ref
+
+

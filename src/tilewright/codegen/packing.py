@@ -1,0 +1,220 @@
+"""Copy a block of a matrix into the order in which a matmul reads it, widening narrow elements.
+
+Packed B is panels of `width` columns: element (k, j) of panel p is at `p*depth*width + k*width + j`.
+Columns that do not exist are filled with zeros or repeat others; nothing reads them into a result.
+"""
+
+from tilewright.codegen.formats import FLOAT_FORMATS, INT_FORMATS
+from tilewright.codegen.index import Index, Num
+from tilewright.codegen.text import Module, Text, type_text, vector_text
+from tilewright.codegen.words import cast
+
+LANES = 16
+SUFFIX = {"float": "f32", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8"}
+
+
+def is_narrow(dtype: str) -> bool:
+    """Whether elements widen before they are multiplied."""
+    return dtype not in ("FP32", "INT32")
+
+
+def source_element(dtype: str) -> str:
+    """The LLVM element of `dtype` in memory."""
+    if dtype == "FP32":
+        return "float"
+    table = FLOAT_FORMATS if dtype in FLOAT_FORMATS else INT_FORMATS
+    return table[dtype].element
+
+
+def widened(text: Text, value: str, dtype: str, lanes: int) -> str:
+    """`value` as the element a micro-kernel multiplies: FP32, or INT32 for integers."""
+    return cast(text, dtype, "INT32" if dtype in INT_FORMATS else "FP32", "rint", lanes, value)
+
+
+def lane_mask(text: Text, count: Num) -> str:
+    """<16 x i1>: the lanes below `count`."""
+    if isinstance(count, int):
+        return vector_text([lane < count for lane in range(LANES)], "i1")
+    first = text.let(f"insertelement <{LANES} x i64> poison, i64 {count}, i64 0")
+    spread = text.let(
+        f"shufflevector <{LANES} x i64> {first}, <{LANES} x i64> poison, "
+        f"<{LANES} x i32> zeroinitializer"
+    )
+    numbers = vector_text(range(LANES), "i64")
+    return text.let(f"icmp slt <{LANES} x i64> {numbers}, {spread}")
+
+
+def load_masked(text: Text, place: str, element: str, mask: str) -> str:
+    """Sixteen elements, zero where the mask is off; "" is no mask."""
+    kind = type_text(element, LANES)
+    if not mask:
+        return text.let(f"load {kind}, ptr {place}, align 1")
+    arguments = f"ptr align 1 {place}, <{LANES} x i1> {mask}, {kind} zeroinitializer"
+    return text.let(f"call {kind} @llvm.masked.load.v{LANES}{SUFFIX[element]}.p0({arguments})")
+
+
+def require_pack_rows(module: Module, dtype: str, width: int) -> str:
+    """@(dst, src, ld, depth, columns): pack B whose columns are contiguous."""
+    symbol = f"@tilewright.pack.rows.{dtype}.{width}"
+    module.require(symbol, lambda m: write_pack_rows(m, symbol, dtype, width))
+    return symbol
+
+
+PARAMETERS = "ptr %dst, ptr %src, i64 %ld, i64 %depth, i64 %columns"
+
+
+def write_pack_rows(module: Module, symbol: str, dtype: str, width: int) -> str:
+    """Row-major B: copy `width` columns of each row, the last panel under a mask."""
+    text = Text(module, f"define internal fastcc void {symbol}({PARAMETERS}) #1")
+    index = Index(text)
+    panel = index.mul("%depth", width)
+    whole = index.round_down("%columns", width)
+    with text.loop(0, whole, width, [("ptr", "%dst")]) as loop:
+        copy_panel(text, loop.counter, loop.carries[0], dtype, width, [""] * (width // LANES))
+        loop.following = [index.place(loop.carries[0], panel, "float")]
+    rest = index.sub("%columns", whole)
+    with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
+        masks = [lane_mask(text, index.sub(rest, v)) for v in range(0, width, LANES)]
+        copy_panel(text, whole, loop.carries[0], dtype, width, masks)
+    text.do("ret void")
+    return text.finish()
+
+
+def copy_panel(text: Text, column: Num, dst: str, dtype: str, width: int, masks: list[str]) -> None:
+    """One panel: every row from `column` on."""
+    index, element = Index(text), source_element(dtype)
+    start = index.place("%src", column, element)
+    with text.loop(0, "%depth", 1, [("ptr", start), ("ptr", dst)]) as loop:
+        row, out = loop.carries
+        for v, mask in enumerate(masks):
+            value = load_masked(text, index.place(row, LANES * v, element), element, mask)
+            store_wide(text, index.place(out, LANES * v, "float"), widened(text, value, dtype, LANES), dtype)
+        loop.following = [index.place(row, "%ld", element), index.place(out, width, "float")]
+
+
+def store_wide(text: Text, place: str, value: str, dtype: str) -> None:
+    """Store sixteen widened elements."""
+    element = "i32" if dtype in INT_FORMATS else "float"
+    text.do(f"store {type_text(element, LANES)} {value}, ptr {place}, align 4")
+
+
+def require_pack_columns(module: Module, dtype: str, width: int) -> str:
+    """@(dst, src, ld, depth, columns): pack B whose rows (along k) are contiguous."""
+    symbol = f"@tilewright.pack.columns.{dtype}.{width}"
+    module.require(symbol, lambda m: write_pack_columns(m, symbol, dtype, width))
+    return symbol
+
+
+def write_pack_columns(module: Module, symbol: str, dtype: str, width: int) -> str:
+    """Column-major B: transpose blocks of 16 x 16.
+
+    Up to 15 rows beyond `depth` are written after each panel, where the next panel goes.
+    """
+    text = Text(module, f"define internal fastcc void {symbol}({PARAMETERS}) #1")
+    index = Index(text)
+    with text.loop(0, "%columns", LANES) as loop:
+        column = loop.counter
+        panel = index.floordiv(column, width)
+        inside = index.sub(column, index.mul(panel, width))
+        dst = index.place("%dst", index.mul(index.mul(panel, "%depth"), width), "float")
+        dst = index.place(dst, inside, "float")
+        transpose_column(text, column, dst, dtype, width)
+    text.do("ret void")
+    return text.finish()
+
+
+def transpose_column(text: Text, column: Num, dst: str, dtype: str, width: int) -> None:
+    """Sixteen columns, all of k; columns beyond the last repeat it."""
+    index, element = Index(text), source_element(dtype)
+    last = index.sub("%columns", 1)
+    rows = [
+        index.place("%src", index.mul(index.minimum(index.add(column, c), last), "%ld"), element)
+        for c in range(LANES)
+    ]
+    whole = index.round_down("%depth", LANES)
+    with text.loop(0, whole, LANES) as loop:
+        transpose_square(text, rows, dst, loop.counter, dtype, width, "")
+    rest = index.sub("%depth", whole)
+    with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
+        transpose_square(text, rows, dst, whole, dtype, width, lane_mask(text, rest))
+
+
+def transpose_square(
+    text: Text, rows: list[str], dst: str, k: Num, dtype: str, width: int, mask: str
+) -> None:
+    """Load 16 columns of 16 elements along k, store them as 16 rows."""
+    index, element = Index(text), source_element(dtype)
+    values = [
+        widened(text, load_masked(text, index.place(row, k, element), element, mask), dtype, LANES)
+        for row in rows
+    ]
+    kind = type_text("i32" if dtype in INT_FORMATS else "float", LANES)
+    for value_row, value in enumerate(transpose(text, values, kind)):
+        place = index.place(dst, index.mul(index.add(k, value_row), width), "float")
+        store_wide(text, place, value, dtype)
+
+
+def transpose(text: Text, rows: list[str], kind: str) -> list[str]:
+    """The transpose of 16 vectors of 16, by four rounds of exchanging halves."""
+    for distance in (8, 4, 2, 1):
+        for i in range(LANES):
+            if i & distance:
+                continue
+            left, right = rows[i], rows[i + distance]
+            low = [n if not n & distance else LANES + n - distance for n in range(LANES)]
+            high = [n + distance if not n & distance else LANES + n for n in range(LANES)]
+            rows[i], rows[i + distance] = (
+                text.let(f"shufflevector {kind} {left}, {kind} {right}, <16 x i32> {vector_text(p, 'i32')}")
+                for p in (low, high)
+            )
+    return rows
+
+
+def require_widen(module: Module, dtype: str, contiguous: str, depth: int) -> str:
+    """@(dst, src, ld, depth, rows): widen rows of A into rows of `depth` elements.
+
+    `contiguous` is "k" or "m": along which axis A has unit stride.
+    """
+    symbol = f"@tilewright.widen.{contiguous}.{dtype}.{depth}"
+    module.require(symbol, lambda m: write_widen(m, symbol, dtype, contiguous, depth))
+    return symbol
+
+
+def write_widen(module: Module, symbol: str, dtype: str, contiguous: str, depth: int) -> str:
+    """A row panel as 32-bit elements, contiguous along k."""
+    text = Text(module, f"define internal fastcc void {symbol}({PARAMETERS}) #1")
+    index, element = Index(text), source_element(dtype)
+    with text.loop(0, "%columns", 1) as loop:
+        row = loop.counter
+        dst = index.place("%dst", index.mul(row, depth), "float")
+        if contiguous == "k":
+            widen_along(text, index.place("%src", index.mul(row, "%ld"), element), dst, dtype)
+        else:
+            widen_across(text, index.place("%src", row, element), dst, dtype)
+    text.do("ret void")
+    return text.finish()
+
+
+def widen_along(text: Text, src: str, dst: str, dtype: str) -> None:
+    """One contiguous row, sixteen at a time; the tail is padded with zeros."""
+    index, element = Index(text), source_element(dtype)
+    whole = index.round_down("%depth", LANES)
+    with text.loop(0, whole, LANES) as loop:
+        value = load_masked(text, index.place(src, loop.counter, element), element, "")
+        wide = widened(text, value, dtype, LANES)
+        store_wide(text, index.place(dst, loop.counter, "float"), wide, dtype)
+    rest = index.sub("%depth", whole)
+    with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
+        value = load_masked(text, index.place(src, whole, element), element, lane_mask(text, rest))
+        store_wide(text, index.place(dst, whole, "float"), widened(text, value, dtype, LANES), dtype)
+
+
+def widen_across(text: Text, src: str, dst: str, dtype: str) -> None:
+    """One row whose elements are `ld` apart."""
+    index, element = Index(text), source_element(dtype)
+    wide_element = "i32" if dtype in INT_FORMATS else "float"
+    with text.loop(0, "%depth", 1, [("ptr", src)]) as loop:
+        value = text.let(f"load {element}, ptr {loop.carries[0]}, align 1")
+        place = index.place(dst, loop.counter, "float")
+        text.do(f"store {wide_element} {widened(text, value, dtype, 1)}, ptr {place}, align 4")
+        loop.following = [index.place(loop.carries[0], "%ld", element)]

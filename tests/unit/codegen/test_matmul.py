@@ -1,0 +1,150 @@
+"""Every element of a matmul is one fused chain over k: the same bits for any blocks, layout or ISA."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.codegen.native_code import NUMPY, Loaded, available_isas, new_module, pointer, same_bits
+
+from tilewright.codegen.matmul import PARAMETERS, Matmul, require_matmul, workspace_bytes
+from tilewright.codegen.text import Text
+
+Array = np.ndarray[Any, Any]
+
+
+class NativeMatmul:
+    """A matmul function that can be called with arrays."""
+
+    def __init__(self, spec: Matmul, isa: str) -> None:
+        self.spec = spec
+        module = new_module(isa)()
+        symbol = require_matmul(module, spec)
+        text = Text(module, f"define void @entry({PARAMETERS}) #0")
+        text.do(f"call fastcc void {symbol}({PARAMETERS})")
+        text.do("ret void")
+        module.add(text)
+        self.text = module.finish()
+        self.loaded = Loaded(self.text, isa)
+        self.work = np.zeros(workspace_bytes(spec, module.isa) + 64, np.uint8)
+        p, i = ctypes.c_void_p, ctypes.c_int64
+        self.function = ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, p, ctypes.c_bool)(
+            self.loaded.address("entry")
+        )
+
+    def __call__(self, c: Array, a: Array, b: Array, accumulate: bool = False) -> Array:
+        m, n = c.shape
+        k = a.shape[1]
+        size = a.itemsize
+        lda = a.strides[0 if self.spec.a_major == "k" else 1] // size
+        ldb = b.strides[0 if self.spec.b_major == "n" else 1] // b.itemsize
+        ldc = c.strides[0] // c.itemsize
+        self.function(
+            pointer(c), ldc, pointer(a), lda, pointer(b), ldb, m, n, k, pointer(self.work), accumulate
+        )
+        return c
+
+
+def chain(c: Array, a: Array, b: Array) -> Array:
+    """The meaning: fused steps in order, by rounding to odd in binary64."""
+    total = c.copy()
+    for k in range(a.shape[1]):
+        if total.dtype == np.int32:
+            total += a[:, k : k + 1].astype(np.int32) * b[k : k + 1].astype(np.int32)
+        else:
+            total = fused(a[:, k : k + 1].astype(np.float32), b[k : k + 1].astype(np.float32), total)
+    return total
+
+
+def fused(x: Array, y: Array, z: Array) -> Array:
+    """x*y + z with one rounding to binary32."""
+    product, addend = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+    total = product + addend
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    bits = total.view(np.int64)
+    step = np.where((error > 0) == (total > 0), 1, -1)
+    bits = bits + np.where((error != 0) & (bits & 1 == 0), step, 0)
+    return bits.view(np.float64).astype(np.float32)
+
+
+def random_matrix(rng: np.random.Generator, rows: int, columns: int, dtype: str, major: int) -> Array:
+    """A random matrix; `major` 1 is row-major, 0 column-major."""
+    kind = np.dtype(NUMPY[dtype])
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        values = rng.integers(info.min, info.max, (rows, columns), dtype=kind, endpoint=True)
+    else:
+        values = rng.normal(size=(rows, columns)).astype(kind)
+    return np.ascontiguousarray(values) if major else np.asfortranarray(values)
+
+
+def operands(spec: Matmul, m: int, n: int, k: int) -> tuple[Array, Array, Array]:
+    """C, A, B of the right layouts."""
+    rng = np.random.default_rng(m * 10007 + n * 101 + k)
+    a = random_matrix(rng, m, k, spec.a_dtype, int(spec.a_major == "k"))
+    b = random_matrix(rng, k, n, spec.b_dtype, int(spec.b_major == "n"))
+    result = "INT32" if spec.element == "i32" else "FP32"
+    return random_matrix(rng, m, n, result, 1), a, b
+
+
+def check(spec: Matmul, m: int, n: int, k: int, isa: str, accumulate: bool) -> None:
+    c, a, b = operands(spec, m, n, k)
+    start = c if accumulate else np.zeros_like(c)
+    got = NativeMatmul(spec, isa)(c.copy(), a, b, accumulate)
+    assert same_bits(got, chain(start, a, b)), (spec, isa)
+
+
+SIZES = [(1, 1, 1), (1, 200, 33), (3, 17, 5), (8, 48, 64), (13, 100, 19), (37, 50, 530), (40, 530, 9)]
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("size", SIZES)
+def test_static_matmul_is_one_fused_chain(size: tuple[int, int, int], isa: str) -> None:
+    for accumulate in (False, True):
+        check(Matmul("FP32", "FP32", *size), *size, isa, accumulate)
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("size", [*SIZES, (45, 533, 515), (2, 3, 0)])
+def test_dynamic_matmul_has_the_same_bits(size: tuple[int, int, int], isa: str) -> None:
+    check(Matmul("FP32", "FP32", None, None, None), *size, isa, True)
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize(("a_major", "b_major"), [("m", "n"), ("k", "k"), ("m", "k")])
+def test_transposed_operands_have_the_same_bits(a_major: str, b_major: str, isa: str) -> None:
+    for m, n, k in [(9, 50, 37), (33, 100, 16)]:
+        check(Matmul("FP32", "FP32", m, n, k, a_major, b_major), m, n, k, isa, False)
+        check(Matmul("FP32", "FP32", None, None, None, a_major, b_major), m, n, k, isa, True)
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("dtype", ["FP16", "BF16", "INT8", "UINT8", "INT16"])
+def test_narrow_operands_widen_exactly(dtype: str, isa: str) -> None:
+    for a_major, b_major in [("k", "n"), ("m", "k")]:
+        m, n, k = 11, 70, 45
+        check(Matmul(dtype, dtype, m, n, k, a_major, b_major), m, n, k, isa, True)
+        check(Matmul(dtype, dtype, None, None, None, a_major, b_major), m, n, k, isa, False)
+
+
+def test_known_strides_change_no_bit() -> None:
+    isa = available_isas()[0]
+    c, a, b = operands(Matmul("FP32", "FP32", 20, 64, 40), 20, 64, 40)
+    plain = NativeMatmul(Matmul("FP32", "FP32", 20, 64, 40), isa)(c.copy(), a, b)
+    known = NativeMatmul(Matmul("FP32", "FP32", 20, 64, 40, lda=40, ldb=64), isa)(c.copy(), a, b)
+    assert same_bits(plain, known)
+
+
+def test_matmul_stays_inside_its_result() -> None:
+    rng = np.random.default_rng(0)
+    big = np.full((40, 200), 7, np.float32)
+    a = rng.normal(size=(13, 21)).astype(np.float32)
+    b = rng.normal(size=(21, 61)).astype(np.float32)
+    for spec in (Matmul("FP32", "FP32", 13, 61, 21), Matmul("FP32", "FP32", None, None, None)):
+        big[:] = 7
+        window = big[5:18, 8:69]
+        NativeMatmul(spec, available_isas()[0])(window, a, b)
+        assert same_bits(window.copy(), chain(np.zeros((13, 61), np.float32), a, b))
+        window[:] = 7
+        assert (big == 7).all()
