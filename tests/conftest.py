@@ -16,12 +16,15 @@ settings.register_profile(
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("long", parent=settings.get_profile("default"), max_examples=5000)
-settings.register_profile("random", parent=settings.get_profile("default"), derandomize=False, max_examples=2000)
+default = settings.get_profile("default")
+settings.register_profile("random", parent=default, derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# Before any test imports tilewright: no test reads or fills the user's own cache.
-os.environ["TILEWRIGHT_CACHE_DIR"] = tempfile.mkdtemp(prefix="tilewright-tests-")
+# Before any test imports tilewright: the user's own settings and cache play no part.
+for name in [name for name in os.environ if name.startswith(("TILEWRIGHT_", "PYPTO_"))]:
+    del os.environ[name]
+CACHE = tempfile.TemporaryDirectory(prefix="tilewright-tests-", ignore_cleanup_errors=True)
+os.environ["TILEWRIGHT_CACHE_DIR"] = CACHE.name
 
 OPTIONAL = {"torch": "torch", "mpi": "mpi4py"}
 

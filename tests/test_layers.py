@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,7 @@ def _absolute(path: Path, node: ast.ImportFrom) -> str:
     return ".".join([*base, *filter(None, [node.module])])
 
 
+@cache
 def all_imports() -> list[Import]:
     return [found for path in source_files() for found in imports_of(path)]
 
