@@ -1,0 +1,269 @@
+"""A function of any level as Python text: one line per operation, loops as loops.
+
+Running the text interprets the function. Arrays are numpy arrays, buffers `buffers.Buffer`, INDEX
+scalars Python ints. A lanes loop runs its body once, on arrays with one entry per lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from tilewright.errors import InternalError
+from tilewright.interp.exprs import expr_text
+from tilewright.interp.ownership import Ownership
+from tilewright.interp.support import NAMESPACE
+from tilewright.interp.text import Text
+from tilewright.ir.affine import Expr, Operand, Symbol
+from tilewright.ir.core import Block, Function, Operation, Value
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.opdef import OpDef, values_of
+from tilewright.ir.types import ScalarType
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How to run: `words` gives compiled scalar words, `checked` poisons and shuffles."""
+
+    words: Any = None
+    checked: bool = False
+
+
+Handler = Callable[["Emitter", Operation], None]
+HANDLERS: dict[OpDef[..., Any], Handler] = {}
+EVALUATORS: list[Callable[[Mode, Operation], Callable[..., Any] | None]] = []
+
+
+def handles(*opdefs: OpDef[..., Any]) -> Callable[[Handler], Handler]:
+    """Registers how the operations of `opdefs` are written as Python."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(opdefs, handler))
+        return handler
+
+    return register
+
+
+class Emitter:
+    """Writes one function as Python text."""
+
+    def __init__(self, function: Function, mode: Mode, callees: Mapping[str, Any]) -> None:
+        self.function = function
+        self.mode = mode
+        self.callees = callees
+        self.text = Text(f"<interpreted {function.name}>")
+        self.names: dict[Value, str] = {}
+        self.symbols: dict[Symbol, str] = {}
+        self.owned = Ownership(function)
+        self.at: tuple[Block, int] = (function.body, 0)
+        self.lanes = ""
+        self.mask: str | None = None
+        self.varying: set[Value] = set()
+
+    # ------------------------------------------------------------------ names
+
+    def define(self, value: Value, name: str | None = None) -> str:
+        """Gives `value` a name; shapes that mention its symbol will find it."""
+        name = name or self.text.fresh()
+        self.names[value] = name
+        if value.has_symbol:
+            self.symbols[value.symbol] = name
+        return name
+
+    def define_all(self, values: Sequence[Value]) -> list[str]:
+        """Names for several values."""
+        return [self.define(value) for value in values]
+
+    def name(self, value: Value) -> str:
+        """The text that stands for `value`."""
+        return self.names[value]
+
+    def entry(self, entry: Any) -> str:
+        """The text of one operand entry."""
+        if entry is None:
+            return "None"
+        return self.name(entry) if isinstance(entry, Value) else self.sequence(entry)
+
+    def sequence(self, values: Sequence[Value]) -> str:
+        """A tuple display of values."""
+        return tuple_text([self.name(value) for value in values])
+
+    def expr(self, given: Operand) -> str:
+        """The text that computes an extent."""
+        return expr_text(given, self._symbol)
+
+    def extents(self, dims: Sequence[Operand]) -> str:
+        """A tuple display of extents."""
+        return tuple_text([self.expr(dim) for dim in dims])
+
+    def _symbol(self, symbol: Symbol) -> str:
+        return self.symbols.get(symbol) or f"unbound({symbol.name!r})"
+
+    def handed(self, value: Value) -> str:
+        """The text of a value whose memory somebody takes over: a copy where it is still read."""
+        name = self.name(value)
+        return f"{name}.copy()" if self.owned.needs_copy(value, *self.at) else name
+
+    # ------------------------------------------------------------------ statements
+
+    def assign(self, targets: Sequence[str], sources: Sequence[str]) -> None:
+        """All of `targets` at once become `sources`."""
+        pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if t != s]
+        if pairs:
+            left, right = (", ".join(side) for side in zip(*pairs))
+            self.text.line(f"{left} = {right}")
+
+    def suite(self, header: str) -> AbstractContextManager[None]:
+        """A compound statement around what is emitted for the duration."""
+        return self.text.indented(header)
+
+    def block(self, block: Block) -> list[str]:
+        """The operations of `block`; gives the texts of what its terminator hands over."""
+        for index, op in enumerate(block.ops):
+            self.at = (block, index)
+            self.text.origin = op
+            if op.opdef.terminator:
+                return self._terminator(op)
+            self._operation(op)
+        raise InternalError(f"a block of {self.function.name} has no terminator")
+
+    def _terminator(self, op: Operation) -> list[str]:
+        handler = HANDLERS.get(op.opdef)
+        if handler is not None:
+            handler(self, op)
+            return []
+        return [self.handed(value) for value in op.inputs]
+
+    def _operation(self, op: Operation) -> None:
+        if self.lanes and any(value in self.varying for value in op.inputs):
+            self.varying.update(op.results)
+        HANDLERS.get(op.opdef, emit_call)(self, op)
+
+    # ------------------------------------------------------------------ the function
+
+    def emit(self) -> Callable[..., tuple[Any, ...]]:
+        """The function itself, ready to call with one argument per parameter."""
+        params = self.define_all(self.function.params)
+        self.owned.borrow(tuple(p for p, d in self._directed_params() if d is ParamDirection.In))
+        with self.suite(f"def interpreted({', '.join(params)}):"):
+            self._bind_dims()
+            self.block(self.function.body)
+        namespace = {**NAMESPACE, **self.text.pool}
+        exec(self.text.compile(), namespace)
+        return namespace["interpreted"]
+
+    def _directed_params(self) -> list[tuple[Value, ParamDirection]]:
+        return list(zip(self.function.params, self.function.directions, strict=True))
+
+    def written_params(self) -> list[Value]:
+        """The Out and InOut parameters."""
+        return [p for p, d in self._directed_params() if d is not ParamDirection.In]
+
+    def _bind_dims(self) -> None:
+        """Symbols get values from the extents of the arguments; the other extents must agree."""
+        sites = list(self._symbolic_extents())
+        for symbol, place in [(s, p) for dim, p in sites if (s := _lone_symbol(dim))]:
+            if symbol not in self.symbols:
+                self.symbols[symbol] = self.text.fresh("s")
+                self.text.line(f"{self.symbols[symbol]} = {place}")
+        for dim, place in sites:
+            self.text.line(f"require_extent({place}, {self.expr(dim)}, {str(dim)!r})")
+
+    def _symbolic_extents(self) -> list[tuple[Expr, str]]:
+        found: list[tuple[Expr, str]] = []
+        for param in self.function.params:
+            for field in ("shape", "strides"):
+                dims: tuple[Any, ...] = getattr(param.type, field, ())
+                found += [
+                    (dim, f"{self.name(param)}.{field}[{axis}]")
+                    for axis, dim in enumerate(dims)
+                    if isinstance(dim, Expr)
+                ]
+        return found
+
+
+def _lone_symbol(dim: Expr) -> Symbol | None:
+    [*atoms] = dim.terms
+    if len(atoms) == 1 and isinstance(atoms[0], Symbol) and dim == atoms[0] + 0:
+        return atoms[0]
+    return None
+
+
+def tuple_text(parts: Sequence[str]) -> str:
+    """A tuple display."""
+    return f"({', '.join(parts)},)" if parts else "()"
+
+
+# ---------------------------------------------------------------------- operations with a reference
+
+
+def emit_call(e: Emitter, op: Operation) -> None:
+    """One call of the op's reference; tied results write into the operand they are tied to."""
+    args = [e.entry(entry) for entry in op.operands]
+    targets = _take_over(e, op, args)
+    static = {name: given for name, given in op.attrs.items() if not _is_symbolic(given)}
+    function = e.text.constant(partial(evaluator(e.mode, op), **static), "f")
+    extra = [
+        f"{name}={_attr_text(e, given)}" for name, given in op.attrs.items() if name not in static
+    ]
+    call = f"{function}({', '.join([*args, *extra])})"
+    if e.owned.must_be_fresh(op):
+        call = f"fresh({call}, {tuple_text([e.name(value) for value in op.inputs])})"
+    results = e.define_all(op.results)
+    if len(results) == 1 and targets:
+        call = f"put({targets[0]}, {call})"
+    e.text.line(f"{', '.join(results)} = {call}" if results else call)
+    for result, target in targets.items() if len(results) > 1 else ():
+        e.text.line(f"{results[result]} = put({target}, {results[result]})")
+
+
+def _take_over(e: Emitter, op: Operation, args: list[str]) -> dict[int, str]:
+    """The name, by tied result, of the memory it takes over; `args` mention that memory."""
+    targets: dict[int, str] = {}
+    for result, position in op.opdef.tied.items():
+        (value,) = values_of(op.operands[position])
+        text = e.handed(value)
+        name = text if text.isidentifier() else e.text.fresh()
+        e.assign([name], [text])
+        args[position] = targets[result] = name
+    return targets
+
+
+def evaluator(mode: Mode, op: Operation) -> Callable[..., Any]:
+    """What computes `op`: its reference, unless the mode has something better."""
+    for choose in EVALUATORS:
+        chosen = choose(mode, op)
+        if chosen is not None:
+            return chosen
+    if op.opdef.evaluate is None:
+        raise InternalError(f"op {op.name} has no reference")
+    return op.opdef.evaluate
+
+
+def _is_symbolic(given: Any) -> bool:
+    if isinstance(given, tuple):
+        return any(map(_is_symbolic, cast("tuple[Any, ...]", given)))
+    return isinstance(given, Expr) or hasattr(given, "substitute")
+
+
+def _attr_text(e: Emitter, given: Any) -> str:
+    if isinstance(given, Expr):
+        return e.expr(given)
+    if isinstance(given, tuple):
+        return tuple_text([_attr_text(e, item) for item in cast("tuple[Any, ...]", given)])
+    if hasattr(given, "substitute"):
+        known = ", ".join(
+            f"{e.text.constant(symbol)}: {e.symbols[symbol]}"
+            for symbol in given.free_symbols
+            if symbol in e.symbols
+        )
+        return f"resolve({e.text.constant(given)}, {{{known}}})"
+    return e.text.constant(given)
+
+
+def is_scalar_of(value: Value, *dtypes: Any) -> bool:
+    """True when `value` is a scalar of one of `dtypes`."""
+    return isinstance(value.type, ScalarType) and value.type.dtype in dtypes

@@ -1,0 +1,139 @@
+"""Calling an interpreted function: arguments in, results out, faults at the author's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.dtypes import INDEX
+from tilewright.errors import (
+    ArgumentCountMismatch,
+    DTypeMismatch,
+    InternalError,
+    OutputOverlap,
+    RankMismatch,
+    ShapeMismatch,
+    TilewrightError,
+)
+from tilewright.interp import control, loop_level, words_mode
+from tilewright.interp.buffers import as_buffer, fill_with_poison
+from tilewright.interp.emit import Emitter, Mode
+from tilewright.interp.support import overlap
+from tilewright.ir.core import Function, Operation, Program, Value
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.types import BufferType, ScalarType, ShapedType
+
+Array = npt.NDArray[Any]
+HANDLED_BY = (control, loop_level, words_mode)
+
+
+class Interpreter:
+    """One program, ready to be interpreted again and again.
+
+    `words` supplies compiled scalar words and contractions (`word(name, dtype)(*arrays)` and
+    `matmul(c, a, b, ...)`), so that whole programs compare exactly with compiled code. `checked`
+    poisons fresh memory and Out parameters and runs independent iterations in a shuffled order.
+    """
+
+    def __init__(self, program: Program, *, words: Any = None, checked: bool = False) -> None:
+        self.program = program
+        self.mode = Mode(words, checked)
+        self._callables: dict[str, Callable[..., tuple[Any, ...]]] = {}
+        self._texts: dict[str, Emitter] = {}
+        for name, function in program.functions.items():
+            emitter = Emitter(function, self.mode, self._callables)
+            self._callables[name] = emitter.emit()
+            self._texts[emitter.text.filename] = emitter
+
+    def source(self, entry: str) -> str:
+        """The Python text that interprets function `entry`."""
+        return "\n".join(self._texts[f"<interpreted {entry}>"].text.lines)
+
+    def run(self, entry: str, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Calls function `entry`; gives back what it returns.
+
+        Arrays of Out and InOut parameters are written in place. Raises the errors of argument
+        checking (ShapeMismatch, DTypeMismatch, ...) and the faults of the program, located.
+        """
+        function = self.program[entry]
+        given = prepare_arguments(function, args, self.mode.checked)
+        try:
+            with np.errstate(all="ignore"):
+                return self._callables[entry](*given)
+        except TilewrightError as error:
+            origin = self._origin(error.__traceback__)
+            error.locate(origin.span if origin else None)
+            raise
+        except Exception as error:
+            origin = self._origin(error.__traceback__)
+            where = f" at {origin.name}" if origin else ""
+            raise InternalError(
+                f"interpreting {entry}{where}: {type(error).__name__}: {error}",
+                origin.span if origin else None,
+            ) from error
+
+    def _origin(self, trace: TracebackType | None) -> Operation | None:
+        """The operation of the innermost interpreted line in a traceback."""
+        found: Operation | None = None
+        while trace is not None:
+            emitter = self._texts.get(trace.tb_frame.f_code.co_filename)
+            if emitter is not None:
+                found = emitter.text.origins[trace.tb_lineno - 1] or found
+            trace = trace.tb_next
+        return found
+
+
+def run(
+    program: Program,
+    entry: str,
+    args: Sequence[Any],
+    *,
+    words: Any = None,
+    checked: bool = False,
+) -> tuple[Any, ...]:
+    """Interprets one call of function `entry` of `program` and gives back what it returns.
+
+    `args` are numpy arrays and scalars, one per parameter; see `Interpreter`.
+    """
+    return Interpreter(program, words=words, checked=checked).run(entry, args)
+
+
+def prepare_arguments(function: Function, args: Sequence[Any], poison: bool) -> list[Any]:
+    """`args` as interpreted functions take them; raises the error that an argument deserves."""
+    if len(args) != len(function.params):
+        raise ArgumentCountMismatch(
+            f"{function.name} takes {len(function.params)} arguments but {len(args)} were given"
+        )
+    given = [_argument(param, arg) for param, arg in zip(function.params, args, strict=True)]
+    for param, direction, array in zip(function.params, function.directions, given, strict=True):
+        if direction is ParamDirection.In or not isinstance(param.type, ShapedType):
+            continue
+        if sum(overlap(array, other) for other in given) > 1:
+            raise OutputOverlap(f"{function.name}: {param.name} overlaps another argument")
+        if poison and direction is ParamDirection.Out:
+            fill_with_poison(array)
+    return [
+        as_buffer(array) if isinstance(param.type, BufferType) else array
+        for param, array in zip(function.params, given, strict=True)
+    ]
+
+
+def _argument(param: Value, given: Any) -> Any:
+    type_ = param.type
+    if isinstance(type_, ScalarType):
+        return int(given) if type_.dtype is INDEX else type_.dtype.numpy.type(given)
+    if not isinstance(type_, ShapedType):
+        return given
+    array: Array = np.asarray(given)
+    if array.dtype != type_.dtype.numpy:
+        raise DTypeMismatch(f"{param.name}: {array.dtype} was given for {type_}")
+    if array.ndim != len(type_.shape):
+        raise RankMismatch(f"{param.name}: an array of rank {array.ndim} was given for {type_}")
+    for axis, (extent, wanted) in enumerate(zip(array.shape, type_.shape)):
+        if isinstance(wanted, int) and extent != wanted:
+            raise ShapeMismatch(f"{param.name}: axis {axis} is {extent}, but {type_} is declared")
+    return array
