@@ -1,0 +1,163 @@
+"""Options of one compilation or run, and the table that maps legacy platform names to targets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, cast
+
+
+class BackendType(Enum):
+    """Accelerator family whose limits are checked; every one runs on the CPU backend."""
+
+    Ascend910B = "Ascend910B"
+    Ascend950 = "Ascend950"
+
+
+class ExecutionMode(Enum):
+    """Whether the target is a simulator or a board; both run on the CPU backend."""
+
+    SIMULATOR = "simulator"
+    ONBOARD = "onboard"
+
+
+class OptimizationStrategy(Enum):
+    """Which pipeline of passes runs."""
+
+    Default = "Default"
+    DebugTileOptimization = "DebugTileOptimization"
+
+
+class PassDumpLevel(Enum):
+    """How much of the program is written after each pass."""
+
+    NONE = 0
+    CONCISE = 1
+    EXPLICIT = 2
+
+
+class MemoryPlanner(Enum):
+    """Who assigns addresses of on-chip memory."""
+
+    PYPTO = "PYPTO"
+    PTOAS = "PTOAS"
+
+
+class RuntimeKind(Enum):
+    """Which orchestration runtime the program is built for."""
+
+    TENSORMAP_AND_RINGBUFFER = "tensormap_and_ringbuffer"
+    HOST_BUILD_GRAPH = "host_build_graph"
+    AICPU_BUILD_GRAPH = "aicpu_build_graph"
+
+
+PLATFORMS: Mapping[str, tuple[BackendType, ExecutionMode]] = {
+    "a2a3sim": (BackendType.Ascend910B, ExecutionMode.SIMULATOR),
+    "a2a3": (BackendType.Ascend910B, ExecutionMode.ONBOARD),
+    "a5sim": (BackendType.Ascend950, ExecutionMode.SIMULATOR),
+    "a5": (BackendType.Ascend950, ExecutionMode.ONBOARD),
+}
+"""Legacy `platform=` names and the target each stands for."""
+
+_NAMES = {target: name for name, target in PLATFORMS.items()}
+
+
+def resolve_platform(platform: str) -> tuple[BackendType, ExecutionMode]:
+    """The target of a legacy platform name; warns DeprecationWarning, raises ValueError."""
+    if platform not in PLATFORMS:
+        known = ", ".join(PLATFORMS)
+        raise ValueError(f"unknown platform {platform!r}; known platforms are {known}")
+    backend, mode = PLATFORMS[platform]
+    warnings.warn(
+        f"platform={platform!r} is deprecated; use backend_type=BackendType.{backend.name} "
+        f"and execution_mode=ExecutionMode.{mode.name}",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    return backend, mode
+
+
+@dataclass
+class RunConfig:
+    """Options of a compilation and of a run.
+
+    `backend_type` (or `arch`) and `execution_mode` choose the target; `platform` is their legacy
+    spelling. `dump_passes`, `dump_ptoas_passes`, `compile_profiling`, `save_kernels_dir` and the
+    diagnostic settings ask for a fresh compilation; `device_id`, `codegen_only` and `save_kernels`
+    are controls of a run and select no artifact. `rtol` and `atol` are the tolerances of golden
+    comparisons.
+    """
+
+    platform: str | None = None
+    device_id: int = 0
+    rtol: float = 1e-5
+    atol: float = 1e-5
+    strategy: OptimizationStrategy = OptimizationStrategy.Default
+    backend_type: BackendType | None = None
+    execution_mode: ExecutionMode | None = None
+    arch: BackendType | None = None
+    dump_passes: bool | PassDumpLevel = False
+    save_kernels: bool = False
+    save_kernels_dir: str | None = None
+    codegen_only: bool = False
+    compile_profiling: bool = False
+    dump_ptoas_passes: bool = False
+    diagnostic_phase: Any = None
+    disabled_diagnostics: Any = None
+    verification_level: Any = None
+    memory_planner: MemoryPlanner | None = None
+    runtime: RuntimeKind = RuntimeKind.TENSORMAP_AND_RINGBUFFER
+    emit_source_loc: bool | None = None
+    analyze_auto_scopes_for_deps: bool = False
+    distributed_config: Any = None
+    golden_data_dir: str | None = None
+    cache_config: Any = None
+    enable_chip_swimlane: int = 0
+    enable_dump_args: int = 0
+    enable_pmu: int = 0
+    enable_dep_gen: bool = False
+    enable_scope_stats: bool = False
+    aicpu_thread_num: int | None = None
+    ring_task_window: Any = None
+    ring_heap: Any = None
+    ring_dep_pool: Any = None
+    checked: bool = False
+    target: tuple[BackendType, ExecutionMode] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check_ring("ring_task_window", 4)
+        self._check_ring("ring_heap", 1024)
+        default = PLATFORMS["a2a3sim"]
+        if self.platform is not None:
+            default = resolve_platform(self.platform)
+        backend = self.backend_type or self.arch or default[0]
+        self.target = (backend, self.execution_mode or default[1])
+        self.backend_type, self.execution_mode = self.target
+        self.platform = _NAMES[self.target]
+
+    def _check_ring(self, name: str, least: int) -> None:
+        given: Any = getattr(self, name)
+        sizes: tuple[Any, ...] = () if given is None else tuple(_as_list(given))
+        for size in sizes:
+            if not isinstance(size, int) or size < least or size & (size - 1):
+                raise ValueError(f"{name} is {size}; it is a power of two, at least {least}")
+
+    @property
+    def dump_level(self) -> PassDumpLevel:
+        """`dump_passes` as a level; True is CONCISE."""
+        if isinstance(self.dump_passes, PassDumpLevel):
+            return self.dump_passes
+        return PassDumpLevel.CONCISE if self.dump_passes else PassDumpLevel.NONE
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """A copy with other values for the named options."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        if "platform" not in changes:
+            given["platform"] = None
+        return RunConfig(**{**given, **changes})
+
+
+def _as_list(given: Any) -> list[Any]:
+    return cast("list[Any]", given) if isinstance(given, list) else [given]
