@@ -22,6 +22,7 @@ from tilewright.ops.words import (
     dtype_of,
     is_any,
     is_bits,
+    is_integer,
     is_real,
     require_same_dtype,
     through_double,
@@ -191,13 +192,13 @@ def _shr(x: Array, y: Array) -> Array:
     return np.right_shift(x, y)
 
 
-@word("arith.shl", _shl, on=is_bits, infix="<<")
+@word("arith.shl", _shl, on=is_integer, infix="<<")
 def shl(x: Value, y: Value) -> Value:
     """x shifted left by y bits; 0 when y is negative or not less than the width."""
     ...
 
 
-@word("arith.shr", _shr, on=is_bits, infix=">>")
+@word("arith.shr", _shr, on=is_integer, infix=">>")
 def shr(x: Value, y: Value) -> Value:
     """x shifted right by y bits, keeping the sign of signed x; only sign bits if y is too large."""
     ...

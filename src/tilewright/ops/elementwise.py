@@ -32,7 +32,7 @@ from tilewright.ops.sampling import (
     special,
     tile,
 )
-from tilewright.ops.words import DTYPE_RULES, Array, dtype_of, is_bits, is_real, require_same_dtype
+from tilewright.ops.words import DTYPE_RULES, Array, dtype_of, require_same_dtype
 
 P = ParamSpec("P")
 Word = Callable[..., Value]

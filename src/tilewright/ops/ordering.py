@@ -31,7 +31,8 @@ def folded(x: Any, ufunc: np.ufunc, identity: int, axes: tuple[int, ...]) -> Any
         fold = _fold_lanes if axis == x.ndim - 1 else _fold_in_sequence
         with np.errstate(all="ignore"):
             wide = fold(wide, ufunc, identity, axis)
-    return wide.astype(dtype)
+    with np.errstate(over="ignore"):
+        return wide.astype(dtype)
 
 
 def is_half(dtype: Any) -> bool:

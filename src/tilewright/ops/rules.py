@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, RankMismatch, ShapeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
+from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import (
     Dim,
     ScalarType,
@@ -28,6 +29,12 @@ S = TypeVar("S", bound=ShapedType)
 
 GLOBAL_SPACES = (MemorySpace.DDR, MemorySpace.Hbm, MemorySpace.SharedHbm)
 TRACED_SPACES = (MemorySpace.Sbuf, MemorySpace.Psum)
+
+
+def meaning_of(opdef: OpDef[..., Any]) -> Callable[..., Any]:
+    """The numpy meaning of an op that has one."""
+    assert opdef.evaluate is not None, f"{opdef.name} has no reference"
+    return opdef.evaluate
 
 
 def label(name: str) -> str:

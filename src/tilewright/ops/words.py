@@ -45,6 +45,11 @@ def is_bits(dtype: DType) -> bool:
     return dtype is BOOL or (dtype.is_int() and dtype.bits >= 8)
 
 
+def is_integer(dtype: DType) -> bool:
+    """True where shifts are defined."""
+    return dtype.is_int() and dtype.bits >= 8
+
+
 def is_any(dtype: DType) -> bool:
     """True for every dtype that numeric or bit words know."""
     return is_numeric(dtype) or dtype is BOOL
