@@ -7,13 +7,13 @@ STAMP  := $(VENV)/.tilewright-installed
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: run test test-long check bench clean help
+.PHONY: run test test-long check lint types house bench clean help
 
 help:
 	@echo "make run        is this machine ready? (tilewright doctor)"
 	@echo "make test       the test suite          make test ARGS='-k affine'"
 	@echo "make test-long  the tests that take minutes"
-	@echo "make check      ruff, pyright, layers, budgets"
+	@echo "make check      ruff (lint), pyright (types), layers and budgets (house)"
 	@echo "make bench      the benchmarks"
 
 run: $(STAMP)
@@ -27,10 +27,17 @@ test: $(STAMP)
 test-long: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m long --timeout 1200 $(ARGS)
 
-check: $(STAMP)
+check: lint types house
+
+lint: $(STAMP)
 	$(BIN)/ruff check .
+
+types: $(STAMP)
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -q --durations=0 tests/test_layers.py tests/test_budgets.py
+
+house: $(STAMP)
+	$(BIN)/python -m pytest -q --durations=0 \
+		tests/test_layers.py tests/test_budgets.py tests/test_public_api.py
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[bench]" || echo "numba is missing: its column is left out"
