@@ -12,7 +12,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import Dim, ScalarType, Shape, ShapedType
 from tilewright.ops import arith, cast
 
-Rule = Callable[..., Expr]
+Rule = Callable[..., Any]
 
 EXACT_WORDS: dict[OpDef[..., Any], Rule] = {
     arith.add: lambda x, y: x + y,

@@ -28,7 +28,7 @@ from tilewright.ir.affine import less_equal
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace, Rounding
 from tilewright.ir.opdef import op
-from tilewright.ir.types import Shape, ShapedType, TileType, Type
+from tilewright.ir.types import ScalarType, Shape, ShapedType, TileType, Type
 from tilewright.ops.cast import cast_numpy
 from tilewright.ops.extents import same_dim
 from tilewright.ops.loop import accumulator_dtype
@@ -179,10 +179,7 @@ def acc_type(
             f"matmul_acc: acc is {total.dtype}, products of {a.dtype} accumulate in "
             f"{accumulator_dtype(a.dtype)}"
         )
-    if (
-        init_cond is not None
-        and require_scalar("matmul_acc", "init_cond", init_cond).dtype is not BOOL
-    ):
+    if init_cond is not None and init_cond.type != ScalarType(BOOL):
         raise DTypeMismatch(f"matmul_acc: init_cond is {init_cond.type}, not a pl.BOOL scalar")
     return total
 

@@ -18,7 +18,7 @@ from tilewright.errors import (
     RankMismatch,
     ShapeMismatch,
 )
-from tilewright.ir.affine import as_expr
+from tilewright.ir.affine import as_expr, less_equal
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType, Effect, MemorySpace, TensorLayout
 from tilewright.ir.opdef import op
@@ -37,6 +37,8 @@ from tilewright.ops.regions import (
     window_valid,
 )
 from tilewright.ops.rules import (
+    is_fully_valid,
+    meaning_of,
     normal_axis,
     placed_type,
     require_length,
@@ -375,9 +377,9 @@ def write_window(source: Any, offsets: Any, target: Any, valid: Any, atomic: Ato
     window = (*[1] * (target.ndim - source.ndim), *filled)
     index = region(offsets, window, target.shape)
     given = np.reshape(source[tuple(map(slice, filled))], window)
-    target[index] = (
-        given if atomic is AtomicType.None_ else arith.add.evaluate(target[index], given)
-    )  # type: ignore[misc]
+    if atomic is AtomicType.Add:
+        given = meaning_of(arith.add)(target[index], given)
+    target[index] = given
     return target
 
 

@@ -56,11 +56,10 @@ def _fold_lanes(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
     padded[..., : x.shape[-1]] = x
     steps = np.reshape(padded, (*x.shape[:-1], rows, VIRTUAL_LANES))
     lanes = _fold_in_sequence(steps, ufunc, identity, x.ndim - 1)
-    lanes = np.reshape(lanes, (*x.shape[:-1], ACCUMULATORS, -1))
+    lanes = np.reshape(lanes, (*x.shape[:-1], ACCUMULATORS, VIRTUAL_LANES // ACCUMULATORS))
     pairs = ufunc(lanes[..., 0::2, :], lanes[..., 1::2, :])
     total = ufunc(pairs[..., 0, :], pairs[..., 1, :])
-    while total.shape[-1] > 1:
-        half = total.shape[-1] // 2
+    for half in (8, 4, 2, 1):
         total = ufunc(total[..., :half], total[..., half:])
     return ufunc(np.asarray(identity, x.dtype), total[..., 0])
 
