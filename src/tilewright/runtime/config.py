@@ -129,7 +129,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         self._check_ring("ring_task_window", 4)
         self._check_ring("ring_heap", 1024)
-        default = PLATFORMS["a2a3sim"]
+        default: tuple[BackendType, ExecutionMode] = PLATFORMS["a2a3sim"]
         if self.platform is not None:
             default = resolve_platform(self.platform)
         backend = self.backend_type or self.arch or default[0]
