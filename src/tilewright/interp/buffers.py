@@ -141,8 +141,8 @@ def check_index(index: Any, bound: Any, mask: Any, axis: int) -> Any:
     if mask is not None:
         outside = outside & mask
     if np.any(outside):
-        shown = np.broadcast_to(wide, np.shape(outside))[outside].flat[0]
+        first = int(np.extract(outside, np.broadcast_to(wide, np.shape(outside)))[0])
         raise IndexOutOfBounds(
-            f"index {int(shown)} is out of bounds for axis {axis} with extent {bound}"
+            f"index {first} is out of bounds for axis {axis} with extent {bound}"
         )
     return wide if isinstance(wide, int) else wide[()]

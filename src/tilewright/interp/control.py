@@ -32,9 +32,9 @@ def emit_return(e: Emitter, op: Operation) -> None:
 @handles(control.call)
 def emit_function_call(e: Emitter, op: Operation) -> None:
     """The callee writes into the tied arguments, which are then their own new versions."""
-    args = op.operands[0]
-    tied = op.attrs["tied_args"]
-    names = [e.handed(v) if k in tied else e.name(v) for k, v in enumerate(args)]
+    args: tuple[Value, ...] = op.operands[0]
+    tied: tuple[int, ...] = op.attrs["tied_args"]
+    names: list[str] = [e.handed(v) if k in tied else e.name(v) for k, v in enumerate(args)]
     for position in tied:
         if not names[position].isidentifier():
             copied = e.text.fresh()

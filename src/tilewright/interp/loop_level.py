@@ -139,8 +139,8 @@ def contraction(
     accumulate: bool = False,
 ) -> None:
     """c = a @ b (+ c): floats in float64, rounded once to FP32; integers in INT32, wrapping."""
-    left: Any = a.T if a_trans else a
-    right: Any = b.T if b_trans else b
+    left = np.transpose(a) if a_trans else a
+    right = np.transpose(b) if b_trans else b
     if left.shape[1] != right.shape[0] or c.shape != (left.shape[0], right.shape[1]):
         raise InternalError(f"loop.matmul: {c.shape} = {left.shape} @ {right.shape}")
     wide = np.float64 if c.dtype.kind == "f" else c.dtype

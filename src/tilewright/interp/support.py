@@ -63,7 +63,9 @@ def fresh(given: Any, operands: tuple[Any, ...]) -> Any:
     if not isinstance(given, np.ndarray):
         return given
     array = cast(Array, given)
-    return array.copy() if any(overlap(array, operand) for operand in operands) else array
+    if any(overlap(array, operand) for operand in operands):
+        return np.array(array)
+    return cast(Any, given)
 
 
 def overlap(array: Array, other: Any) -> bool:

@@ -1,0 +1,20 @@
+"""Tests for kernels and ops: check one op against its page, compare IR, keep golden files."""
+
+from tilewright.testing.compare import (
+    assert_same_ir,
+    assert_same_values,
+    golden,
+    same_values,
+    ulp_distance,
+)
+from tilewright.testing.one_op import check_op, one_op_program
+
+__all__ = [
+    "assert_same_ir",
+    "assert_same_values",
+    "check_op",
+    "golden",
+    "one_op_program",
+    "same_values",
+    "ulp_distance",
+]

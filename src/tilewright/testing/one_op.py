@@ -1,0 +1,136 @@
+"""One op against its own page: type rule, reference and, where asked for, native code."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.errors import InternalError
+from tilewright.interp import Interpreter
+from tilewright.ir.builder import Builder, finish_program
+from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.opdef import OpDef
+from tilewright.ir.types import ScalarType, ShapedType, TensorType, TileType, Type
+from tilewright.ops import control
+from tilewright.ops.sampling import Arg
+from tilewright.testing.compare import assert_same_values
+
+Runner = Callable[[Program, str, Sequence[Any]], Sequence[Any]]
+
+
+def check_op(
+    op: OpDef[..., Any],
+    *operands: Any,
+    kind: str = "tile",
+    dtype: DType | None = None,
+    native: Runner | None = None,
+    **attrs: Any,
+) -> tuple[Any, ...]:
+    """Checks one use of `op` and gives its results, as numpy arrays.
+
+    `operands`: numpy arrays (tiles, or tensors with `kind="tensor"`), numpy scalars, None for an
+    absent operand, a tuple of ints or scalars for a variadic one, or `Arg`s of a page's samples,
+    which take `dtype`. The results of the reference must have the shapes and dtypes that the type
+    rule gives. `native(program, entry, arrays)` runs compiled code, which must agree with the
+    reference to the bit, or within the ULPs that the page states. Raises AssertionError, or the
+    error of the type rule.
+    """
+    program, arrays = one_op_program(op, operands, attrs, kind=kind, dtype=dtype)
+    types = program["main"].return_types
+    results = Interpreter(program).run("main", _copies(arrays))
+    for position, (given, type_) in enumerate(zip(results, types, strict=True)):
+        _require_type(f"{op.name}: result {position}", given, type_)
+    if native is not None:
+        compiled = native(program, "main", _copies(arrays))
+        for position, pair in enumerate(zip(compiled, results, strict=True)):
+            assert_same_values(*pair, f"{op.name}: native result {position}", op.ulp)
+    return results
+
+
+def one_op_program(
+    op: OpDef[..., Any],
+    operands: Sequence[Any],
+    attrs: dict[str, Any],
+    *,
+    kind: str = "tile",
+    dtype: DType | None = None,
+) -> tuple[Program, list[Any]]:
+    """A program whose function "main" applies `op` once, and the arrays to call it with."""
+    params: list[Value] = []
+    arrays: list[Any] = []
+    builder = Builder()
+    block = Block()
+    with builder, builder.inside(block):
+        entries = [_entry(given, kind, dtype, params, arrays) for given in operands]
+        given = op(*entries, **attrs)
+        results = _values(given)
+        control.return_(results, ())
+    body = Block(tuple(params), block.ops)
+    types = tuple(value.type for value in results)
+    directions = (ParamDirection.In,) * len(params)
+    return finish_program("one_op", {"main": Function("main", directions, body, types)}), arrays
+
+
+def _values(given: Any) -> tuple[Value, ...]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Value) else tuple(given)
+
+
+def _entry(
+    given: Any, kind: str, dtype: DType | None, params: list[Value], arrays: list[Any]
+) -> Any:
+    if given is None or isinstance(given, int):
+        return given
+    if isinstance(given, (tuple, list)):
+        items = cast("Sequence[Any]", given)
+        return tuple(_entry(item, kind, dtype, params, arrays) for item in items)
+    type_, array = _typed(given, kind, dtype, len(params))
+    value = Value(type_, f"x{len(params)}")
+    params.append(value)
+    arrays.append(array)
+    return value
+
+
+def _typed(given: Any, kind: str, dtype: DType | None, seed: int) -> tuple[Type, Any]:
+    if isinstance(given, Arg):
+        if dtype is None and given.dtype is None:
+            raise InternalError("check_op: the operand leaves its dtype open; pass dtype=")
+        chosen = given.dtype or cast(DType, dtype)
+        return given.type(chosen), given.array(chosen, seed)
+    array = np.asarray(given)
+    element = DType.from_numpy(array.dtype)
+    if array.ndim == 0:
+        return ScalarType(element), array[()]
+    make = TensorType if kind == "tensor" else TileType
+    return make(array.shape, element), array
+
+
+def _copies(arrays: Sequence[Any]) -> list[Any]:
+    return [copy.copy(array) for array in arrays]
+
+
+def _require_type(what: str, given: Any, type_: Type) -> None:
+    if not isinstance(type_, (ShapedType, ScalarType)):
+        return
+    array = np.asarray(given)
+    wanted = type_.dtype.numpy
+    if array.dtype != wanted:
+        raise AssertionError(f"{what} has dtype {array.dtype}, but its type is {type_}")
+    shape = type_.shape if isinstance(type_, ShapedType) else ()
+    fits = array.ndim == len(shape) and all(
+        not isinstance(extent, int) or extent == size
+        for extent, size in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise AssertionError(f"{what} has shape {array.shape}, but its type is {type_}")
+
+
+def operation_of(program: Program) -> Operation:
+    """The one operation that `one_op_program` applies."""
+    return program["main"].body.ops[-2]
