@@ -79,11 +79,11 @@ class Index:
         return self.text.let(f"getelementptr {element}, ptr {pointer}, i64 {count}")
 
     @contextmanager
-    def steps(self, low: Num, high: Num, step: int) -> Iterator[Num]:
+    def steps(self, low: Num, high: Num, step: Num) -> Iterator[Num]:
         """A loop from `low` below `high`; no loop where it runs just once for certain."""
-        if isinstance(low, int) and isinstance(high, int) and low < high <= low + step:
+        runs = isinstance(low, int) and isinstance(high, int) and low < high
+        if runs and isinstance(step, int) and int(high) <= int(low) + step:
             yield low
             return
-        runs = isinstance(low, int) and isinstance(high, int) and low < high
         with self.text.loop(low, high, step, runs=runs) as loop:
             yield loop.counter

@@ -26,6 +26,7 @@ PARAMETERS = (
 )
 UNPACKED_COLUMNS = 512
 PACKING_ROWS = 4
+STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 4096, 4
 
 # Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
 FEW_ROWS: dict[str, dict[int, int]] = {
@@ -84,17 +85,27 @@ class Plan:
 
 def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     """The blocks for this matmul on this instruction set."""
-    rows, vectors = isa.rows, isa.vectors
+    rows, vectors, depth, columns = isa.rows, isa.vectors, isa.kc, isa.nc
+    packs = packs_b(spec, isa)
     if spec.m is not None and spec.m < rows:
         rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
-        if spec.n is not None:
-            vectors = max(1, min(vectors, -(-spec.n // LANES)))
+    if packs is False and streams_b(spec, isa):
+        depth, columns = (STREAM_DEPTH, STREAM_COLUMNS) if rows < isa.rows else (2 * STREAM_DEPTH, isa.nc)
+        vectors = min(vectors, STREAM_VECTORS)
+    if spec.n is not None:
+        vectors = max(1, min(vectors, -(-spec.n // LANES)))
     width = LANES * vectors
-    columns = max(width, isa.nc // width * width)
-    depth = isa.kc
     if spec.k is not None:
         depth = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
-    return Plan(rows, vectors, depth, columns, packs_b(spec, isa), is_narrow(spec.a_dtype))
+    columns = max(width, columns // width * width)
+    return Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype))
+
+
+def streams_b(spec: Matmul, isa: Isa) -> bool:
+    """Whether B is read once from far away: then whole rows of it, a few at a time, are best."""
+    if spec.m is None or spec.m >= PACKING_ROWS * isa.rows:
+        return False
+    return spec.m == 1 or spec.n is None or spec.n > STREAM_WIDTH
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:
@@ -158,6 +169,7 @@ class MatmulWriter:
         """The definition."""
         plan, index = self.plan, self.index
         self.packed_flag = self.packing_decision()
+        self.depth = self.depth_decision()
         whole = index.round_down(self.n, plan.columns)
         if not isinstance(whole, int) or whole > 0:
             with index.steps(0, whole, plan.columns) as column:
@@ -181,10 +193,19 @@ class MatmulWriter:
         columns = text.let(f"icmp sgt i64 {self.n}, {UNPACKED_COLUMNS}")
         return text.let(f"and i1 {rows}, {columns}")
 
+    def depth_decision(self) -> Num:
+        """Rows of B per block; few where run time finds that B is streamed."""
+        if not self.packed_flag:
+            return self.plan.depth
+        text = self.text
+        wide = text.let(f"icmp sgt i64 {self.n}, {STREAM_WIDTH}")
+        short = text.let(f"select i1 {wide}, i64 {2 * STREAM_DEPTH}, i64 {self.plan.depth}")
+        return text.let(f"select i1 {self.packed_flag}, i64 {self.plan.depth}, i64 {short}")
+
     def column_block(self, column: Num, columns: Num) -> None:
         """Columns [column, column + columns) of C, all of k (once even if it is empty), all rows."""
-        with self.index.steps(0, self.index.maximum(self.k, 1), self.plan.depth) as k:
-            depth = self.index.minimum(self.index.sub(self.k, k), self.plan.depth)
+        with self.index.steps(0, self.index.maximum(self.k, 1), self.depth) as k:
+            depth = self.index.minimum(self.index.sub(self.k, k), self.depth)
             self.k_block(column, columns, k, depth)
 
     def k_block(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
@@ -266,7 +287,18 @@ class MatmulWriter:
 
         def cell(vectors: int, tail: int, panel: Num, inside: Num, left: Num) -> None:
             stride, element = panels.stride, self.spec.element
-            block = Block(rows, vectors, element, known(ai), known(ak), known(stride), tail)
+            main = rows == plan.rows and vectors == plan.vectors
+            block = Block(
+                rows,
+                vectors,
+                element,
+                known(ai),
+                known(ak),
+                known(stride),
+                tail,
+                unroll=4 if main else 2,
+                rest=not isinstance(self.k, int) or self.k % 4 != 0,
+            )
             symbol = require_block(self.module, block)
             offset = index.add(index.mul(panel, panels.scale), inside)
             b = index.place(panels.base, offset, element)

@@ -12,7 +12,6 @@ from tilewright.codegen.lanes import Lanes, fma
 from tilewright.codegen.text import Module, Text, vector_text
 
 LANES = 16
-UNROLL = 4
 PARAMETERS = "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail"
 
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
@@ -24,6 +23,7 @@ class Block:
     """A micro-kernel. `ai`, `ak`, `bk` are element strides known now, or None for run time.
 
     At least one of `ai` and `ak` is 1. `tail` is FULL, RUNTIME or the columns of the last vector.
+    Without `rest`, k is always a multiple of `unroll`.
     """
 
     rows: int
@@ -33,13 +33,16 @@ class Block:
     ak: int | None
     bk: int | None
     tail: int = FULL
+    unroll: int = 4
+    rest: bool = True
 
     @property
     def symbol(self) -> str:
         """The name of the function."""
         strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
         tail = "r" if self.tail == RUNTIME else str(self.tail)
-        return f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}"
+        loop = f"{self.unroll}{'r' * self.rest}"
+        return f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
 
 
 def require_block(module: Module, block: Block) -> str:
@@ -65,10 +68,12 @@ class BlockWriter:
         self.row_bases = self.run_time_rows()
         self.places = [self.c_place(r, v) for r, v in self.cells]
         accumulators = self.starting_values()
-        whole = text.let(f"and i64 %k, {-UNROLL}")
+        unroll = self.block.unroll
+        whole = text.let(f"and i64 %k, {-unroll}")
         state = [("ptr", "%a"), ("ptr", "%b"), *((self.kind, value) for value in accumulators)]
-        state = self.reduce(state, "0", whole, UNROLL)
-        state = self.reduce(state, whole, "%k", 1)
+        state = self.reduce(state, "0", whole, unroll)
+        if self.block.rest:
+            state = self.reduce(state, whole, "%k", 1)
         for (_, v), place, (_, value) in zip(self.cells, self.places, state[2:], strict=True):
             self.store(place, v, value)
         text.do("ret void")

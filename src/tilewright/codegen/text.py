@@ -158,36 +158,36 @@ class Text:
         *,
         runs: bool = False,
     ) -> Iterator[Loop]:
-        """A loop over an i64 counter from `low` while it is below `high`.
+        """A loop over an i64 counter from `low` while it is below `high`, tested at the bottom.
 
         `carries` are (type, initial value). Set `following` to their next values before the end; after
-        the loop `carries` holds the final ones. With `runs` the loop is known to run at least once and
-        is tested at the bottom.
+        the loop `carries` holds the final ones. A loop that `runs` at least once needs no guard.
         """
         before, head, after = self.block, self.label(), self.label()
         counter, following = self.fresh(), self.fresh()
         names = [self.fresh() for _ in carries]
-        body = head if runs else self.label()
-        self.jump(head)
+        if runs:
+            self.jump(head)
+        else:
+            self.branch(self.let(f"icmp slt i64 {low}, {high}"), head, after)
         self.start(head)
         place = len(self.lines)
-        if not runs:
-            self.branch(self.let(f"icmp slt i64 {counter}, {high}"), body, after)
-            self.start(body)
         state = Loop(counter, list(names))
         yield state
         last = self.block
         self.do(f"{following} = add nsw i64 {counter}, {step}")
-        if runs:
-            self.branch(self.let(f"icmp slt i64 {following}, {high}"), head, after)
-        else:
-            self.jump(head)
+        self.branch(self.let(f"icmp slt i64 {following}, {high}"), head, after)
         phis = [f"{counter} = phi i64 [{low}, %{before}], [{following}, %{last}]"]
         for name, (kind, initial), value in zip(names, carries, state.following, strict=True):
             phis.append(f"{name} = phi {kind} [{initial}, %{before}], [{value}, %{last}]")
         self.lines[place:place] = phis
-        state.carries = list(state.following) if runs else names
         self.start(after)
+        state.carries = list(state.following)
+        if not runs:
+            state.carries = [
+                self.let(f"phi {kind} [{initial}, %{before}], [{value}, %{last}]")
+                for (kind, initial), value in zip(carries, state.following, strict=True)
+            ]
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
