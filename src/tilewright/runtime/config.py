@@ -129,12 +129,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         self._check_ring("ring_task_window", 4)
         self._check_ring("ring_heap", 1024)
-        default: tuple[BackendType, ExecutionMode] = PLATFORMS["a2a3sim"]
+        backend, mode = PLATFORMS["a2a3sim"]
         if self.platform is not None:
-            default = resolve_platform(self.platform)
-        backend = self.backend_type or self.arch or default[0]
-        self.target = (backend, self.execution_mode or default[1])
-        self.backend_type, self.execution_mode = self.target
+            backend, mode = resolve_platform(self.platform)
+        self.backend_type = self.backend_type or self.arch or backend
+        self.execution_mode = self.execution_mode or mode
+        self.target = (self.backend_type, self.execution_mode)
         self.platform = _NAMES[self.target]
 
     def _check_ring(self, name: str, least: int) -> None:
