@@ -51,6 +51,7 @@ def programs(draw: st.DrawFn, depth: int = 3) -> str:
         st.sampled_from(
             [f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({n} * {a})"]
             + [f"({a} // {n})", f"({a} % {n})", f"min({a}, {b})", f"max({a}, {b})"]
+            + [f"({a} // (j + 1))", f"({a} % (2 * j + 2))"]
         )
     )
 
@@ -256,6 +257,17 @@ def test_symbolic_division_keeps_its_meaning() -> None:
     assert str(M // N) == "M // N"
     assert evaluate(M % N, {M: 17, N: 5}) == 2
     assert bounds(M // N) == (0, None)
+
+
+def test_flat_indices_of_unknown_extents_come_apart() -> None:
+    row, col = Symbol("row", 0, M - 1), Symbol("col", 0, N - 1)
+    flat = row * N + col
+    assert flat // N == as_expr(row)
+    assert flat % N == as_expr(col)
+    assert (2 * M * N) // (M * N) == 2
+    assert (M * N + N) // N == M + 1
+    unknown = Symbol("unknown")
+    assert str(unknown * N // unknown) == "(N * unknown) // unknown"
 
 
 def test_parity_tells_unequal_expressions_apart() -> None:

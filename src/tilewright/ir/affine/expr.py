@@ -135,9 +135,10 @@ class FloorDiv(Compound):
         low, high = self.numerator.interval
         if isinstance(self.divisor, int):
             return floor_bound(low, self.divisor), floor_bound(high, self.divisor)
-        if low >= 0 and self.divisor.interval[0] >= 1:
-            return 0, high
-        return EVERYTHING
+        least = self.divisor.interval[0]
+        if isinstance(least, float) or least < 1:
+            return EVERYTHING
+        return min(0, floor_bound(low, least)), max(-1, floor_bound(high, least))
 
 
 class Product(Compound):
@@ -378,10 +379,54 @@ def _mod(a: Expr, b: Expr) -> Expr:
 
 def _floordiv(a: Expr, b: Expr) -> Expr:
     if b.terms:
-        return const(0) if a == 0 else Expr(0, {FloorDiv(a, b): 1})
+        return _floor_symbolic(a, b)
     if b.const == 0:
         raise ZeroDivisionError(f"`{a} // 0`")
     return _floor(a, b.const) if b.const > 0 else _floor(-a, -b.const)
+
+
+def _floor_symbolic(a: Expr, b: Expr) -> Expr:
+    """a // b: where b is surely positive, its multiples come out and what is below it goes."""
+    if b.interval[0] < 1:
+        return Expr(0, {FloorDiv(a, b): 1})
+    whole, rest = _multiples(a, b)
+    return whole if _is_below(rest, b) else whole + Expr(0, {FloorDiv(rest, b): 1})
+
+
+def _multiples(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """(q, r) with a == b * q + r: the terms of `a` that `b`, if it is one term, divides."""
+    whole: Expr = const(0)
+    if len(b.terms) == 1 and not b.const:
+        [(divisor, k)] = b.terms.items()
+        for atom, c in a.terms.items():
+            others = _factors_without(atom, divisor)
+            if others is not None and c % k == 0:
+                whole += (c // k) * others
+    return whole, a - b * whole
+
+
+def _factors_without(atom: Atom, divisor: Atom) -> Expr | None:
+    """atom / divisor, where every factor of the divisor is one of the atom."""
+    left = list(factors_of(atom))
+    for factor in factors_of(divisor):
+        if factor not in left:
+            return None
+        left.remove(factor)
+    result = const(1)
+    for factor in left:
+        result *= Expr(0, {factor: 1})
+    return result
+
+
+def _is_below(rest: Expr, b: Expr) -> bool:
+    """True where plainly 0 <= rest < b: a number, or a symbol with a range that says so."""
+    if rest.interval[0] < 0:
+        return False
+    if len(rest.terms) == 1 and not rest.const:
+        [(atom, c)] = rest.terms.items()
+        if isinstance(atom, Symbol) and c == 1 and atom.hi is not None:
+            return (b - 1 - atom.hi).interval[0] >= 0
+    return (b - 1 - rest).interval[0] >= 0
 
 
 def _floor(a: Expr, b: int) -> Expr:
