@@ -61,7 +61,9 @@ PLATFORMS: Mapping[str, tuple[BackendType, ExecutionMode]] = {
 }
 """Legacy `platform=` names and the target each stands for."""
 
-_NAMES = {target: name for name, target in PLATFORMS.items()}
+_NAMES: Mapping[tuple[BackendType, ExecutionMode], str] = {
+    target: name for name, target in PLATFORMS.items()
+}
 
 
 def resolve_platform(platform: str) -> tuple[BackendType, ExecutionMode]:
