@@ -19,7 +19,7 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.interp import control, loop_level, words_mode
+from tilewright.interp import checked_mode, control, loop_level, words_mode
 from tilewright.interp.buffers import as_buffer, fill_with_poison
 from tilewright.interp.emit import Emitter, Mode
 from tilewright.interp.support import overlap
@@ -28,7 +28,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import BufferType, ScalarType, ShapedType
 
 Array = npt.NDArray[Any]
-HANDLED_BY = (control, loop_level, words_mode)
+HANDLED_BY = (checked_mode, control, loop_level, words_mode)
 
 
 class Interpreter:

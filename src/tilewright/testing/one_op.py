@@ -26,21 +26,23 @@ Runner = Callable[[Program, str, Sequence[Any]], Sequence[Any]]
 def check_op(
     op: OpDef[..., Any],
     *operands: Any,
-    kind: str = "tile",
-    dtype: DType | None = None,
+    operand_kind: str = "tile",
+    operand_dtype: DType | None = None,
     native: Runner | None = None,
     **attrs: Any,
 ) -> tuple[Any, ...]:
     """Checks one use of `op` and gives its results, as numpy arrays.
 
-    `operands`: numpy arrays (tiles, or tensors with `kind="tensor"`), numpy scalars, None for an
-    absent operand, a tuple of ints or scalars for a variadic one, or `Arg`s of a page's samples,
-    which take `dtype`. The results of the reference must have the shapes and dtypes that the type
-    rule gives. `native(program, entry, arrays)` runs compiled code, which must agree with the
-    reference to the bit, or within the ULPs that the page states. Raises AssertionError, or the
-    error of the type rule.
+    `operands`: numpy arrays (tiles, or tensors with `operand_kind="tensor"`), numpy scalars, None
+    for an absent operand, a tuple of ints or scalars for a variadic one, or `Arg`s of a page's
+    samples, which take `operand_dtype`. The results of the reference must have the shapes and
+    dtypes that the type rule gives. `native(program, entry, arrays)` runs compiled code, which
+    must agree with the reference to the bit, or within the ULPs that the page states. Raises
+    AssertionError, or the error of the type rule.
     """
-    program, arrays = one_op_program(op, operands, attrs, kind=kind, dtype=dtype)
+    program, arrays = one_op_program(
+        op, operands, attrs, operand_kind=operand_kind, operand_dtype=operand_dtype
+    )
     types = program["main"].return_types
     results = Interpreter(program).run("main", _copies(arrays))
     for position, (given, type_) in enumerate(zip(results, types, strict=True)):
@@ -57,8 +59,8 @@ def one_op_program(
     operands: Sequence[Any],
     attrs: dict[str, Any],
     *,
-    kind: str = "tile",
-    dtype: DType | None = None,
+    operand_kind: str = "tile",
+    operand_dtype: DType | None = None,
 ) -> tuple[Program, list[Any]]:
     """A program whose function "main" applies `op` once, and the arrays to call it with."""
     params: list[Value] = []
@@ -66,7 +68,7 @@ def one_op_program(
     builder = Builder()
     block = Block()
     with builder, builder.inside(block):
-        entries = [_entry(given, kind, dtype, params, arrays) for given in operands]
+        entries = [_entry(given, operand_kind, operand_dtype, params, arrays) for given in operands]
         given = op(*entries, **attrs)
         results = _values(given)
         control.return_(results, ())
@@ -100,7 +102,7 @@ def _entry(
 def _typed(given: Any, kind: str, dtype: DType | None, seed: int) -> tuple[Type, Any]:
     if isinstance(given, Arg):
         if dtype is None and given.dtype is None:
-            raise InternalError("check_op: the operand leaves its dtype open; pass dtype=")
+            raise InternalError("check_op: the operand leaves its dtype open; pass operand_dtype=")
         chosen = given.dtype or cast(DType, dtype)
         return given.type(chosen), given.array(chosen, seed)
     array = np.asarray(given)

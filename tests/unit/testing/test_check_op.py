@@ -49,7 +49,7 @@ def test_a_correct_use_gives_its_results() -> None:
 
 def test_attributes_are_keywords() -> None:
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
-    (given,) = check_op(reduce.max_, x, kind="tensor", axes=(1,), keepdims=False)
+    (given,) = check_op(reduce.max_, x, operand_kind="tensor", axes=(1,), keepdims=False)
     assert given.tolist() == [2, 5]
 
 
