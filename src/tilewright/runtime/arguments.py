@@ -35,6 +35,7 @@ from tilewright.errors import (
     ShapeMismatch,
     StrideMismatch,
 )
+from tilewright.runtime import process
 from tilewright.runtime.views import (
     Array,
     Family,
@@ -177,6 +178,8 @@ class _Preparation:
                 f"and shape {_spell_shape(param)} is accepted",
                 hint="pass a numpy array, a torch tensor on the CPU, or an object with a buffer",
             ) from None
+        if view.family == "torch":
+            process.register_exchange_type(type(self.values[param.name]))
         self._check_dtype(param, view)
         if len(view.shape) != param.rank:
             raise RankMismatch(

@@ -19,6 +19,8 @@ from tilewright.abi import (
     PRINT_RECORD,
     PRINT_VALUES,
 )
+from tilewright.runtime import process
+from tilewright.runtime.records import CTX_MAIN_THREAD
 
 _PRINT_CAPACITY = 4096
 _ARENA_STEP = 1 << 16
@@ -113,4 +115,11 @@ def current_context() -> Context:
     context = _contexts.get(ident)
     if context is None:
         context = _contexts[ident] = Context()
+    if process.thread_context() != context.address:
+        context.set("flags", CTX_MAIN_THREAD * _is_main_thread())
+        process.set_thread_context(context.address)
     return context
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tilewright.abi import Fault, Manifest, Signature
 from tilewright.errors import CancelledError, InternalError
 from tilewright.runtime.arguments import Prepared, bind_arguments, prepare_call
+from tilewright.runtime.code import Code
 from tilewright.runtime.context import Context, current_context
-from tilewright.runtime.faults import fault_error, format_prints
-from tilewright.runtime.load import LoadedObject, load_object
+from tilewright.runtime.faults import format_prints
+from tilewright.runtime.stub import Launcher, native_runner
+from tilewright.runtime.variants import Variant
 
 RELEASE_GIL_NS = 2_000.0
 LONG_NS = 1_000_000.0
+_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_LONGEST = 1 << 40
 
 _WITH_GIL = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _WITHOUT_GIL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class Executable:
-    """A kernel in memory.
+class Executable(Launcher):
+    """A kernel in memory: calling it checks the arguments, runs it and gives what it returns.
 
-    Calling it checks the arguments, runs it and gives what its signature returns. The code stays
-    loaded while the executable lives.
+    A call that fits takes the native entry; any other is checked in Python, and refused with one of
+    the classes of `errors.arguments` or run all the same. Faults raise those of `errors.faults`.
     """
 
-    def __init__(self, image: LoadedObject, signature: Signature, manifest: Manifest) -> None:
-        self.image = image
-        self.signature = signature
-        self.manifest = manifest
-        self.entry = image.address(manifest.symbol)
-        self._with_gil = _WITH_GIL(self.entry)
-        self._without_gil = _WITHOUT_GIL(self.entry)
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.set_variants([Variant(code)])
 
     @staticmethod
     def from_object(
@@ -43,65 +45,78 @@ class Executable:
         symbols: Mapping[str, int] | None = None,
     ) -> Executable:
         """Load object bytes; `symbols` are addresses they refer to beside the library functions."""
-        return Executable(load_object(data, symbols), signature, manifest or Manifest())
+        return Executable(Code.from_object(data, signature, manifest, symbols))
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        """Run the kernel; raises the classes of `errors.arguments` and `errors.faults`."""
+    @property
+    def signature(self) -> Signature:
+        """The kernel's parameters."""
+        return self.code.signature
+
+    @property
+    def manifest(self) -> Manifest:
+        """The kernel's side tables."""
+        return self.code.manifest
+
+    def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+        """Call with every check done in Python."""
         if kwargs or len(args) != len(self.signature.explicit):
             args = bind_arguments(self.signature, self.manifest.name, args, kwargs)
         return self.run_checked(args)
 
-    def run_checked(self, args: Sequence[object], *, copies: bool = True) -> object:
+    def run_checked(self, args: Sequence[object], *, copies: bool = True) -> Any:
         """Run on arguments in parameter order, with every check done in Python.
 
         `copies=False` refuses arrays that would have to be copied into the layout the kernel takes.
         """
-        prepared = prepare_call(self.signature, self.manifest, args, copies=copies)
-        context = current_context()
-        self._enter(context, prepared.symbols)
-        status = self._run(prepared, context)
-        self.finish(context)
-        if status:
-            raise fault_error(status, context, self.signature, self.manifest)
-        prepared.copy_back()
-        return prepared.result
+        return run_checked(self.code, args, copies=copies)
 
-    def _enter(self, context: Context, symbols: Mapping[str, int]) -> None:
-        context.set("grid_end", self.manifest.grid.evaluate(symbols))
-        context.require_arena(self.manifest.arena_bytes)
-        context.clear_cancel()
-        if self.manifest.prints:
-            context.require_ring()
 
-    def _run(self, prepared: Prepared, context: Context) -> int:
-        words = (ctypes.c_uint64 * len(prepared.words))(
-            *(word & 0xFFFF_FFFF_FFFF_FFFF for word in prepared.words)
-        )
-        estimate = self.manifest.estimate_ns(prepared.symbols)
-        status = self._run_words(ctypes.addressof(words), context, estimate)
-        while status == Fault.ARENA_TOO_SMALL:
-            self._grow_arena(context)
-            status = self._run_words(ctypes.addressof(words), context, estimate)
-        return status
+def run_checked(code: Code, args: Sequence[object], *, copies: bool = True) -> Any:
+    """Run a kernel on arguments in parameter order; see `Executable.run_checked`."""
+    manifest = code.manifest
+    prepared = prepare_call(code.signature, manifest, args, copies=copies)
+    context = current_context()
+    context.set("grid_end", manifest.grid.evaluate(prepared.symbols))
+    context.require_arena(manifest.arena_bytes)
+    if manifest.prints:
+        context.require_ring()
+    status = _run(code, prepared, context)
+    show_prints(manifest, context)
+    if status:
+        raise code.fault(status)
+    prepared.copy_back()
+    return prepared.result
 
-    def _grow_arena(self, context: Context) -> None:
+
+def _run(code: Code, prepared: Prepared, context: Context) -> int:
+    words = (ctypes.c_uint64 * len(prepared.words))(*(word & _MASK for word in prepared.words))
+    estimate = code.manifest.estimate_ns(prepared.symbols)
+    status = _run_words(code, ctypes.addressof(words), context, estimate)
+    while status == Fault.ARENA_TOO_SMALL:
         needed = context.fault_values()[0]
         if needed <= context.get("arena_bytes"):
-            raise InternalError(f"{self.manifest.name} asks for an arena of {needed} bytes again")
+            raise InternalError(f"{code.manifest.name} asks again for {needed} bytes of scratch")
         context.require_arena(needed)
+        status = _run_words(code, ctypes.addressof(words), context, estimate)
+    return status
 
-    def _run_words(self, words: int, context: Context, estimate: float) -> int:
-        if estimate < RELEASE_GIL_NS:
-            return self._with_gil(words, context.address)
-        if estimate < LONG_NS or threading.current_thread() is not threading.main_thread():
-            return self._without_gil(words, context.address)
-        return run_interruptibly(lambda: self._without_gil(words, context.address), context)
 
-    def finish(self, context: Context) -> None:
-        """Show what the kernel printed."""
-        if self.manifest.prints:
-            for line in format_prints(*context.drain_ring(), self.manifest):
-                print(line)
+def _run_words(code: Code, words: int, context: Context, estimate: float) -> int:
+    native = native_runner()
+    if native is None:
+        return run_portably(code, words, context, estimate)
+    ns = _LONGEST if math.isinf(estimate) else min(int(estimate), _LONGEST)
+    return native(code.entry, words, context.address, ns)
+
+
+def run_portably(code: Code, words: int, context: Context, estimate: float) -> int:
+    """Run without the stub; `words` is the address of the kernel's arguments."""
+    if estimate < RELEASE_GIL_NS:
+        return _WITH_GIL(code.entry)(words, context.address)
+    kernel = _WITHOUT_GIL(code.entry)
+    if estimate < LONG_NS or threading.current_thread() is not threading.main_thread():
+        return kernel(words, context.address)
+    return run_interruptibly(lambda: kernel(words, context.address), context)
 
 
 def run_interruptibly(kernel: Callable[[], int], context: Context) -> int:
@@ -111,17 +126,18 @@ def run_interruptibly(kernel: Callable[[], int], context: Context) -> int:
     worker.start()
     try:
         worker.join()
-    except KeyboardInterrupt:
-        _stop(worker, context)
-        raise CancelledError(
-            "the kernel was interrupted; its outputs may be partly written"
-        ) from None
-    except BaseException:
-        _stop(worker, context)
+    except BaseException as error:
+        context.cancel()
+        worker.join()
+        context.clear_cancel()
+        if isinstance(error, KeyboardInterrupt):
+            raise CancelledError("interrupted; outputs may be partly written") from None
         raise
     return status[0]
 
 
-def _stop(worker: threading.Thread, context: Context) -> None:
-    context.cancel()
-    worker.join()
+def show_prints(manifest: Manifest, context: Context) -> None:
+    """Show what the kernel printed."""
+    if manifest.prints:
+        for line in format_prints(*context.drain_ring(), manifest):
+            print(line)

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 from tilewright.errors import ToolchainError
 from tilewright.runtime.elf import ElfImage
 
-_LIBC_NAMES = frozenset({"memcpy", "memmove", "memset", "bcmp", "memcmp", "sched_yield"})
+_LIBC_NAMES = frozenset(
+    {"memcpy", "memmove", "memset", "bcmp", "memcmp", "sched_yield", "sigaction"}
+)
 _MATH_STEMS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor "
     "fma fmax fmin fmod ldexp lgamma log log10 log1p log2 nearbyint pow rint round roundeven sin "

@@ -14,6 +14,8 @@ from typing import Any, Literal, cast
 import ml_dtypes
 import numpy as np
 
+from tilewright.runtime.pyapi import capsule_pointer
+
 Family = Literal["numpy", "torch"]
 Array = np.ndarray[Any, np.dtype[Any]]
 Storage = Any
@@ -163,17 +165,6 @@ DLPACK_TYPES: dict[tuple[int, int], Storage] = {
     (12, 8): np.dtype(ml_dtypes.float8_e5m2),
     (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
 }
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_capsule_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
-
-
-def capsule_pointer(capsule: object, name: bytes) -> int:
-    """The pointer in a capsule of this name, 0 when it is not one."""
-    return _capsule_pointer(capsule, name) if _capsule_is_valid(capsule, name) else 0
 
 
 def _view_dlpack(value: object) -> View:

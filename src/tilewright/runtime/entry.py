@@ -1,0 +1,626 @@
+"""The entry stub: the native function Python calls instead of our Python code.
+
+One stub serves every kernel: it reads what to check from the records of `records.py`. It knows the
+common case only (exact numpy arrays and torch tensors, native numbers, no keywords); anything else,
+and everything that deserves an error, goes to the instance's Python method `call_slowly`.
+"""
+
+from __future__ import annotations
+
+from tilewright.abi import CTX, Fault
+from tilewright.runtime.assembler import Function, Label, Module, Variable, Word
+from tilewright.runtime.records import (
+    CELL_CONTENTS,
+    CTX_MAIN_THREAD,
+    DIM,
+    DIM_SIZE,
+    DLPACK_CPU,
+    DLTENSOR,
+    DLTENSOR_WORDS,
+    EXCHANGE_TYPES,
+    FLOAT_VALUE,
+    GUARD,
+    GUARD_SIZE,
+    INSTANCE,
+    MAX_PARAMS,
+    MAX_RANK,
+    MAX_WORDS,
+    NDARRAY,
+    ONE_SLOT,
+    PAIR,
+    PAIR_SIZE,
+    PARAM,
+    PARAM_SIZE,
+    PROCESS,
+    SIGACTION_WORDS,
+    VARIANT,
+    WORK,
+    WORK_SCALE,
+    WORK_SIZE,
+    DimOperation,
+    GuardKind,
+    Kind,
+)
+
+PROCESS_SYMBOL = "tilewright_process"
+OLD_ACTION_SYMBOL = "tilewright_old_action"
+
+# What trying a variant gives, when not an object.
+NO_MATCH, SLOW, FAILED = 0, 1, 2
+
+_OFFSET_BIT_OFF = (1 << 63) - 1
+_SIGINT, _SA_SIGINFO, _SA_ONSTACK = 2, 4, 0x08000000
+_LAST_FLAGS_WORD = 17  # struct sigaction: handler, 16 words of mask, then flags
+_RELEASE_GIL_NS, _LONG_NS = 2_000, 50_000
+
+
+def stub_text() -> str:
+    """The whole stub as LLVM text."""
+    module = Module()
+    handler = _write_handler(module)
+    run = _write_run(module, handler)
+    _write_entry(module, _write_attempt(module, run))
+    return module.text()
+
+
+def _process(f: Function, name: str) -> Word:
+    return f.load(f.outside(PROCESS_SYMBOL), PROCESS[name])
+
+
+# ---- entry ---------------------------------------------------------------------------------------
+
+
+def _write_entry(module: Module, attempt: Function) -> None:
+    """vectorcall(self, args, nargsf, kwnames)"""
+    f = module.function("tilewright_entry", 4)
+    instance, arguments, counted, names = f.parameters
+    slow = f.label("slow")
+    table = f.load(instance, INSTANCE["table"])
+    f.require((names == 0) & (table != 0), slow)
+    count = counted & _OFFSET_BIT_OFF
+    with f.loop(f.load(table)) as i:
+        variant = f.load(table + (i << 3), 8)
+        outcome = f.call_function(attempt, variant, arguments, count)
+        with f.when(outcome != NO_MATCH):
+            with f.when(outcome == FAILED):
+                f.ret(0)
+            f.require(outcome != SLOW, slow)
+            f.ret(outcome)
+    f.place(slow)
+    _call_method(f, instance, "name_call_slowly", arguments, counted, names)
+
+
+def _call_method(
+    f: Function, target: Word, name: str, arguments: Word, count: Word | int, names: Word | int
+) -> None:
+    """Return target.<name>(*arguments)."""
+    method = f.call("PyObject_GetAttr", target, _process(f, name))
+    with f.when(method == 0):
+        f.ret(0)
+    result = f.call("PyObject_Vectorcall", method, arguments, count, names)
+    f.call("Py_DecRef", method, result="void")
+    f.ret(result)
+
+
+# ---- one variant ---------------------------------------------------------------------------------
+
+
+class _Attempt:
+    """The function that tries one variant: attempt(variant, arguments, count)."""
+
+    def __init__(self, module: Module, run: Function) -> None:
+        self.run = run
+        self.f = module.function("tilewright_attempt", 3, exported=False)
+        self.variant, self.arguments, self.count = self.f.parameters
+        self.miss = self.f.label("miss")
+        self.words = self.f.array(MAX_WORDS + 1)
+        self.lows = self.f.array(MAX_PARAMS)
+        self.highs = self.f.array(MAX_PARAMS)
+        self.made = self.f.array(MAX_PARAMS)  # objects, by parameter: borrowed, or new if implicit
+        self.is_foreign = self.f.variable(0)
+        self.any_foreign = self.f.variable(0)
+
+    def of(self, name: str) -> Word:
+        """A word of the variant."""
+        return self.f.load(self.variant, VARIANT[name])
+
+    def write(self) -> Function:
+        """Everything, in order."""
+        f = self.f
+        f.require(self.count == self.of("arguments"), self.miss)
+        f.require(self.of("epoch") == _process(f, "epoch"), self.miss)
+        self.check_guards()
+        f.store(self.words, 1, 8 * ONE_SLOT)
+        self.read_arguments()
+        self.check_overlaps()
+        context = self.prepare_context()
+        failed = f.label("failed")
+        self.allocate(failed)
+        self.call_kernel(context)
+        f.place(self.miss)
+        f.ret(NO_MATCH)
+        f.place(failed)
+        self.drop_made()
+        f.ret(FAILED)
+        return f
+
+    def check_guards(self) -> None:
+        """Every guarded name still means the same object."""
+        f, guards = self.f, self.of("guards")
+        with f.loop(self.of("guard_count")) as i:
+            guard = guards + i * GUARD_SIZE
+            container, found = f.load(guard, GUARD["container"]), f.variable(0)
+            ready, in_cell = f.label("ready"), f.label("cell")
+            f.require(f.load(guard, GUARD["kind"]) == GuardKind.DICT, in_cell)
+            key = f.load(guard, GUARD["key"])
+            found.set(f.call("PyDict_GetItemWithError", container, key))
+            f.jump(ready)
+            f.place(in_cell)
+            found.set(f.load(container, CELL_CONTENTS))
+            f.place(ready)
+            f.require(found.get() == f.load(guard, GUARD["expected"]), self.miss)
+
+    # -- arguments
+
+    def read_arguments(self) -> None:
+        """Check every argument and write its words."""
+        f, params = self.f, self.of("params")
+        position = f.variable(0)
+        with f.loop(self.of("param_count")) as i:
+            param = params + i * PARAM_SIZE
+            kind = f.load(param, PARAM["kind"])
+            done = f.label("done")
+            with f.when(kind != Kind.IMPLICIT):
+                at = position.get()
+                position.set(at + 1)
+                value = f.load(self.arguments + (at << 3))
+                f.store(self.made + (i << 3), value)
+                scalar = f.label("scalar")
+                f.require(kind == Kind.TENSOR, scalar)
+                self.read_tensor(param, value, i)
+                f.jump(done)
+                f.place(scalar)
+                self.read_scalar(param, kind, value)
+            f.place(done)
+
+    def read_scalar(self, param: Word, kind: Word, value: Word) -> None:
+        """An exact int, float or bool."""
+        f = self.f
+        kind_of, word, done = f.load(value, INSTANCE["type"]), f.variable(0), f.label("encoded")
+        with f.when(kind == Kind.INTEGER):
+            f.require(kind_of == _process(f, "long_type"), self.miss)
+            overflow = f.array(1)
+            number = f.call("PyLong_AsLongLongAndOverflow", value, overflow)
+            low, high = f.load(param, PARAM["low"]), f.load(param, PARAM["high"])
+            fits = (number >= low) & (number <= high) & (f.load(overflow, size=4) == 0)
+            f.require(fits, self.miss)
+            word.set(number)
+            f.jump(done)
+        with f.when(kind == Kind.BOOL):
+            is_true = value == _process(f, "true")
+            f.require(is_true | (value == _process(f, "false")), self.miss)
+            with f.when(is_true):
+                word.set(1)
+            f.jump(done)
+        f.require(kind_of == _process(f, "float_type"), self.miss)
+        bits = f.load(value, FLOAT_VALUE)
+        word.set(bits)
+        with f.when(kind == Kind.FLOAT32):
+            word.set(_narrow(f, bits))
+        f.place(done)
+        f.store(self.words + (f.load(param, PARAM["slot"]) << 3), word.get())
+
+    def read_tensor(self, param: Word, value: Word, index: Word) -> None:
+        """An exact numpy array, or a tensor of a registered type through DLPack."""
+        f = self.f
+        foreign, ready = f.label("foreign"), f.label("ready")
+        data, dims, strides, unit = (f.variable(0) for _ in range(4))
+        f.require(f.load(value, INSTANCE["type"]) == _process(f, "ndarray_type"), foreign)
+        wanted = f.load(param, PARAM["flags"])
+        same = f.load(value, NDARRAY["descr"]) == f.load(param, PARAM["descr"])
+        same = same & ((f.load(value, NDARRAY["flags"], 4) & wanted) == wanted)
+        same = same & (f.load(value, NDARRAY["ndim"], 4) == f.load(param, PARAM["ndim"]))
+        f.require(same, self.miss)
+        data.set(f.load(value, NDARRAY["data"]))
+        dims.set(f.load(value, NDARRAY["dims"]))
+        strides.set(f.load(value, NDARRAY["strides"]))
+        unit.set(f.load(param, PARAM["shift"]))
+        self.is_foreign.set(0)
+        f.jump(ready)
+        f.place(foreign)
+        self.read_foreign(param, value, (data, dims, strides))
+        f.place(ready)
+        f.store(self.words + (f.load(param, PARAM["slot"]) << 3), data.get())
+        count = self.read_dims(param, dims.get())
+        self.read_strides(param, index, (data, dims, strides, unit), count)
+
+    def read_foreign(
+        self, param: Word, value: Word, places: tuple[Variable, Variable, Variable]
+    ) -> None:
+        """A tensor whose type exports itself through DLPack's C exchange functions."""
+        f, (data, dims, strides) = self.f, places
+        export, found = f.variable(0), f.label("found")
+        kind = f.load(value, INSTANCE["type"])
+        for i in range(EXCHANGE_TYPES):
+            with f.when(kind == _process(f, f"exchange_type_{i}")):
+                export.set(_process(f, f"exchange_function_{i}"))
+                f.jump(found)
+        f.jump(self.miss)
+        f.place(found)
+        self.is_foreign.set(1)
+        self.any_foreign.set(1)
+        self.refuse_gradient(value)
+        view = f.array(DLTENSOR_WORDS)
+        with f.when(f.call_pointer(export.get(), value, view, result="i32") != 0):
+            f.call("PyErr_Clear", result="void")
+            f.jump(self.miss)
+        same = f.load(view, DLTENSOR["device"], 4) == DLPACK_CPU
+        same = same & (f.load(view, DLTENSOR["ndim"], 4) == f.load(param, PARAM["ndim"]))
+        same = same & (f.load(view, DLTENSOR["type"], 4) == f.load(param, PARAM["dlpack_type"]))
+        start = f.load(view, DLTENSOR["data"]) + f.load(view, DLTENSOR["offset"])
+        size = f.constant(1) << f.load(param, PARAM["shift"])
+        f.require(same & ((start & (size - 1)) == 0), self.miss)
+        f.require(f.load(view, DLTENSOR["strides"]) != 0, self.miss)
+        data.set(start)
+        dims.set(f.load(view, DLTENSOR["shape"]))
+        strides.set(f.load(view, DLTENSOR["strides"]))
+
+    def refuse_gradient(self, value: Word) -> None:
+        """A tensor that requires a gradient is for the slow path to refuse."""
+        f = self.f
+        answer = f.call("PyObject_GetAttr", value, _process(f, "name_requires_grad"))
+        with f.when(answer == 0):
+            f.call("PyErr_Clear", result="void")
+            f.jump(self.miss)
+        f.call("Py_DecRef", answer, result="void")
+        f.require(answer == _process(f, "false"), self.miss)
+
+    def read_dims(self, param: Word, dims: Word) -> Word:
+        """Check the extents, learn symbols from them; the number of elements."""
+        f, records, count = self.f, self.f.load(param, PARAM["dims"]), self.f.variable(1)
+        with f.loop(f.load(param, PARAM["ndim"])) as axis:
+            record, extent = records + axis * DIM_SIZE, f.load(dims + (axis << 3))
+            count.set(count.get() * extent)
+            operation, done = f.load(record, DIM["operation"]), f.label("done")
+            constant = f.load(record, DIM["constant"])
+            with f.when(operation == DimOperation.STATIC):
+                f.require(extent == constant, self.miss)
+                f.jump(done)
+            word = self.words + (f.load(record, DIM["slot"]) << 3)
+            with f.when(operation == DimOperation.BIND):
+                f.store(word, extent)
+                f.jump(done)
+            with f.when(operation == DimOperation.CHECK):
+                f.require(extent == f.load(word), self.miss)
+                f.jump(done)
+            with f.when(operation == DimOperation.BIND_AFFINE):
+                self.solve(record, word, extent)
+                f.jump(done)
+            f.require(extent == self.evaluate(record, word), self.miss)
+            f.place(done)
+        return count.get()
+
+    def solve(self, record: Word, word: Word, extent: Word) -> None:
+        f, scale = self.f, self.f.load(record, DIM["scale"])
+        rest = extent - f.load(record, DIM["constant"])
+        quotient = rest // scale
+        f.require((quotient >= 0) & (quotient * scale == rest), self.miss)
+        f.store(word, quotient)
+
+    def evaluate(self, record: Word, word: Word) -> Word:
+        f = self.f
+        scaled = f.load(word) * f.load(record, DIM["scale"])
+        return _floor(f, scaled + f.load(record, DIM["constant"]), f.load(record, DIM["divisor"]))
+
+    def read_strides(
+        self,
+        param: Word,
+        index: Word,
+        places: tuple[Variable, Variable, Variable, Variable],
+        count: Word,
+    ) -> None:
+        """Check the layout, pass strides, and note which bytes the tensor occupies."""
+        f, (data, dims, strides, unit) = self.f, places
+        slot, shift = f.load(param, PARAM["strides_slot"]), f.load(param, PARAM["shift"])
+        reach = f.variable(count << shift)
+        below = f.variable(0)
+        is_strided, done = f.label("strided"), f.label("spanned")
+        with f.when(self.is_foreign.get() != 0):
+            self.require_contiguous(param, dims.get(), strides.get())
+        f.require(slot < 0, is_strided)
+        f.jump(done)
+        f.place(is_strided)
+        reach.set(f.constant(1) << shift)
+        with f.loop(f.load(param, PARAM["ndim"])) as axis:
+            stride, extent = f.load(strides.get() + (axis << 3)), f.load(dims.get() + (axis << 3))
+            elements = self.to_elements(stride, unit.get())
+            f.store(self.words + ((slot + axis) << 3), elements)
+            step = (elements * (extent - 1)) << shift
+            with f.when(step < 0):
+                below.set(below.get() + step)
+            with f.when(step > 0):
+                reach.set(reach.get() + step)
+            self.require_rows(param, axis, elements, extent)
+        with f.when(count == 0):
+            reach.set(0)
+            below.set(0)
+        f.place(done)
+        f.store(self.lows + (index << 3), data.get() + below.get())
+        f.store(self.highs + (index << 3), data.get() + reach.get())
+
+    def to_elements(self, stride: Word, unit: Word) -> Word:
+        """A stride in elements; `unit` is the log2 of the bytes it counts."""
+        f = self.f
+        elements = _arithmetic_shift(f, stride, unit)
+        f.require((elements << unit) == stride, self.miss)
+        return elements
+
+    def require_rows(self, param: Word, axis: Word, elements: Word, extent: Word) -> None:
+        f = self.f
+        is_last = (axis + 1) == f.load(param, PARAM["ndim"])
+        with f.when(is_last & (f.load(param, PARAM["last_stride_is_one"]) != 0)):
+            f.require((elements == 1) | (extent <= 1), self.miss)
+        with f.when((elements == 0) & (extent > 1) & (f.load(param, PARAM["flags"]) > 0x400)):
+            f.jump(self.miss)
+
+    def require_contiguous(self, param: Word, dims: Word, strides: Word) -> None:
+        """Row-major with at least two elements, for strides in elements.
+
+        That also keeps torch's lazily negated tensors out: their values are not their bytes, they
+        are the imaginary parts of conjugates, and so they have gaps.
+        """
+        f, expected = self.f, self.f.variable(1)
+        ndim = f.load(param, PARAM["ndim"])
+        with f.loop(ndim) as back:
+            at = ((ndim - 1) - back) << 3
+            extent = f.load(dims + at)
+            with f.when(extent != 1):
+                f.require(f.load(strides + at) == expected.get(), self.miss)
+            expected.set(expected.get() * extent)
+        f.require(expected.get() > 1, self.miss)
+
+    def check_overlaps(self) -> None:
+        """Outputs have memory of their own, or are exactly a tensor they may be."""
+        f, pairs = self.f, self.of("pairs")
+        with f.loop(self.of("pair_count")) as i:
+            pair = pairs + i * PAIR_SIZE
+            first, second = f.load(pair, PAIR["first"]) << 3, f.load(pair, PAIR["second"]) << 3
+            low, high = f.load(self.lows + first), f.load(self.highs + first)
+            other_low, other_high = f.load(self.lows + second), f.load(self.highs + second)
+            apart = (high <= other_low) | (other_high <= low)
+            apart = apart | (high == low) | (other_high == other_low)
+            same = (low == other_low) & (high == other_high)
+            same = same & (f.load(pair, PAIR["same_is_fine"]) != 0)
+            f.require(apart | same, self.miss)
+
+    # -- running
+
+    def prepare_context(self) -> Word:
+        """The thread's context, with the grid and enough arena; else the slow way makes it so."""
+        f, slow, ready = self.f, self.f.label("slow"), self.f.label("ready")
+        context = f.call("PyThread_tss_get", _process(f, "thread_key"))
+        f.require(context != 0, slow)
+        enough = f.load(context, CTX["arena_bytes"].offset) >= self.of("arena_bytes")
+        f.branch(enough, ready, slow)
+        f.place(slow)
+        f.ret(SLOW)
+        f.place(ready)
+        cells = f.variable(self.of("grid_constant"))
+        symbol = self.of("grid_symbol")
+        with f.when(symbol >= 0):
+            value = f.load(self.words + (symbol << 3)) * self.of("grid_scale")
+            total = value + self.of("grid_constant")
+            cells.set(_floor(f, total, self.of("grid_divisor")))
+        f.store(context, cells.get(), CTX["grid_end"].offset)
+        return context
+
+    def allocate(self, failed: Label) -> None:
+        """Make the implicit outputs; a tensor among the arguments makes them the slow way's."""
+        f, params = self.f, self.of("params")
+        with f.loop(self.of("param_count")) as i:
+            param = params + i * PARAM_SIZE
+            with f.when(f.load(param, PARAM["kind"]) == Kind.IMPLICIT):
+                f.store(self.made + (i << 3), 0)
+        with f.loop(self.of("param_count")) as i:
+            param = params + i * PARAM_SIZE
+            with f.when(f.load(param, PARAM["kind"]) == Kind.IMPLICIT):
+                f.require(self.any_foreign.get() == 0, self.miss)
+                made = self.new_array(param)
+                f.require(made != 0, failed)
+                f.store(self.made + (i << 3), made)
+                data = f.load(made, NDARRAY["data"])
+                f.store(self.words + (f.load(param, PARAM["slot"]) << 3), data)
+
+    def new_array(self, param: Word) -> Word:
+        f, dims = self.f, self.f.array(MAX_RANK)
+        records, count = f.load(param, PARAM["dims"]), f.variable(1)
+        ndim, descr = f.load(param, PARAM["ndim"]), f.load(param, PARAM["descr"])
+        with f.loop(ndim) as axis:
+            record = records + axis * DIM_SIZE
+            extent = f.variable(f.load(record, DIM["constant"]))
+            with f.when(f.load(record, DIM["operation"]) != DimOperation.STATIC):
+                word = self.words + (f.load(record, DIM["slot"]) << 3)
+                extent.set(self.evaluate(record, word))
+            f.store(dims + (axis << 3), extent.get())
+            count.set(count.get() * extent.get())
+        f.call("Py_IncRef", descr, result="void")
+        make = _process(f, "new_from_descr")
+        kind = _process(f, "ndarray_type")
+        made = f.call_pointer(make, kind, descr, ndim, dims, 0, 0, 0, 0)
+        with f.when((made != 0) & (f.load(param, PARAM["zeroed"]) != 0)):
+            size = count.get() << f.load(param, PARAM["shift"])
+            f.call("memset", f.load(made, NDARRAY["data"]), 0, size)
+        return made
+
+    def drop_made(self) -> None:
+        """Release the implicit outputs."""
+        f, params = self.f, self.of("params")
+        with f.loop(self.of("param_count")) as i:
+            kind = f.load(params + i * PARAM_SIZE, PARAM["kind"])
+            with f.when(kind == Kind.IMPLICIT):
+                f.call("Py_DecRef", f.load(self.made + (i << 3)), result="void")
+
+    def call_kernel(self, context: Word) -> None:
+        """Run, then turn the status into a result."""
+        f, owner = self.f, self.of("owner")
+        f.call("Py_IncRef", owner, result="void")
+        work = self.estimate()
+        status = f.call_function(self.run, self.of("kernel"), self.words, context, work)
+        with f.when(status != Fault.OK):
+            retry = f.label("retry")
+            f.require(status != Fault.ARENA_TOO_SMALL, retry)
+            self.report(owner, status)
+            self.drop_made()
+            f.call("Py_DecRef", owner, result="void")
+            f.ret(FAILED)
+            f.place(retry)
+            self.drop_made()
+            f.call("Py_DecRef", owner, result="void")
+            f.ret(SLOW)
+        result = self.result()
+        f.call("Py_DecRef", owner, result="void")
+        with f.when(result == 0):
+            f.ret(FAILED)
+        f.ret(result)
+
+    def estimate(self) -> Word:
+        """Nanoseconds the kernel is expected to take."""
+        f, terms, total = self.f, self.of("work"), self.f.variable(0)
+        with f.loop(self.of("work_count")) as i:
+            term = terms + i * WORK_SIZE
+            part = f.load(term, WORK["scaled_ns"])
+            for name in ("first", "second", "third"):
+                part = part * f.load(self.words + (f.load(term, WORK[name]) << 3))
+            total.set(total.get() + part)
+        return total.get() // WORK_SCALE
+
+    def report(self, owner: Word, status: Word) -> None:
+        """Raise what the status stands for; negative: the error is already set."""
+        f = self.f
+        with f.when(status > 0):
+            argument, number = f.array(1), f.call("PyLong_FromLongLong", status)
+            method = f.call("PyObject_GetAttr", owner, _process(f, "name_report_status"))
+            with f.when((method != 0) & (number != 0)):
+                f.store(argument, number)
+                nothing = f.call("PyObject_Vectorcall", method, argument, 1, 0)
+                f.call("Py_DecRef", nothing, result="void")
+            f.call("Py_DecRef", method, result="void")
+            f.call("Py_DecRef", number, result="void")
+
+    def result(self) -> Word:
+        """What the call gives; 0 with an error set when there is no memory for it."""
+        f, given = self.f, self.f.variable(0)
+        count, returns = self.of("return_count"), self.of("returns")
+        several, done = f.label("several"), f.label("given")
+        f.require((count <= 1) & (self.of("returns_tuple") == 0), several)
+        given.set(_process(f, "none"))
+        with f.when(count == 1):
+            given.set(f.load(self.made + (f.load(returns) << 3)))
+        f.call("Py_IncRef", given.get(), result="void")
+        f.jump(done)
+        f.place(several)
+        made = f.call("PyTuple_New", count)
+        given.set(made)
+        with f.when(made != 0), f.loop(count) as i:
+            item = f.load(self.made + (f.load(returns + (i << 3)) << 3))
+            f.call("Py_IncRef", item, result="void")
+            f.call("PyTuple_SetItem", made, i, item, result="i32")
+        f.place(done)
+        self.drop_made()
+        return given.get()
+
+
+def _write_attempt(module: Module, run: Function) -> Function:
+    return _Attempt(module, run).write()
+
+
+def _narrow(f: Function, bits: Word) -> Word:
+    """The bits of a double as the bits of a float."""
+    wide = f.emit(f"bitcast i64 {bits.name} to double")
+    narrow = f.emit(f"fptrunc double {wide} to float")
+    raw = f.emit(f"bitcast float {narrow} to i32")
+    return Word(f, f.emit(f"zext i32 {raw} to i64"))
+
+
+def _floor(f: Function, value: Word, divisor: Word) -> Word:
+    """value // divisor, for a positive divisor."""
+    quotient = value // divisor
+    below = f.emit(f"icmp slt i64 {value.name}, {(quotient * divisor).name}")
+    return quotient + Word(f, f.emit(f"sext i1 {below} to i64"))
+
+
+def _arithmetic_shift(f: Function, value: Word, amount: Word) -> Word:
+    return Word(f, f.emit(f"ashr i64 {value.name}, {amount.name}"))
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+def _write_run(module: Module, handler: Function) -> Function:
+    """run(kernel, words, context, ns): the status, or -1 with a Python error set.
+
+    A kernel of more than about 2 microseconds runs without the GIL; one that may be long for a
+    person also listens to the interrupt key, if this is the main thread.
+    """
+    f = module.function("tilewright_run", 4)
+    kernel, words, context, work = f.parameters
+    with f.when(work < _RELEASE_GIL_NS):
+        f.ret(f.call_pointer(kernel, words, context, result="i32"))
+    main = f.load(context, CTX["flags"].offset) & CTX_MAIN_THREAD
+    with f.when((work < _LONG_NS) | (main == 0)):
+        f.ret(_without_gil(f, kernel, words, context))
+    old = f.outside(OLD_ACTION_SYMBOL)
+    cancel = f.load(context, CTX["cancel"].offset)
+    f.store(cancel, 0, size=4)
+    f.store(f.outside(PROCESS_SYMBOL), cancel, PROCESS["cancel"])
+    _install_handler(f, handler, old)
+    pending = f.call("PyErr_CheckSignals", result="i32")
+    with f.when(pending != 0):
+        f.call("sigaction", _SIGINT, old, 0, result="i32")
+        f.ret(-1)
+    status = _without_gil(f, kernel, words, context)
+    f.call("sigaction", _SIGINT, old, 0, result="i32")
+    f.store(cancel, 0, size=4)
+    with f.when(status == Fault.CANCELLED):
+        _prefer_own_interrupt(f)
+    f.ret(status)
+    return f
+
+
+def _without_gil(f: Function, kernel: Word, words: Word, context: Word) -> Word:
+    state = f.call("PyEval_SaveThread")
+    status = f.call_pointer(kernel, words, context, result="i32")
+    f.call("PyEval_RestoreThread", state, result="void")
+    return status
+
+
+def _install_handler(f: Function, handler: Function, old: Word) -> None:
+    """Our handler for SIGINT, unless the program ignores it or takes it as a command to die."""
+    f.call("sigaction", _SIGINT, 0, old, result="i32")
+    with f.when((f.load(old) != 0) & (f.load(old) != 1)):
+        action = f.array(SIGACTION_WORDS)
+        f.call("memset", action, 0, 8 * SIGACTION_WORDS)
+        f.store(action, f.address_of(handler))
+        flags = _SA_SIGINFO | _SA_ONSTACK
+        f.store(action, flags, 8 * _LAST_FLAGS_WORD, 4)
+        f.call("sigaction", _SIGINT, action, 0, result="i32")
+
+
+def _prefer_own_interrupt(f: Function) -> None:
+    """Let Python's handler speak: an error other than KeyboardInterrupt is the one to raise."""
+    with f.when(f.call("PyErr_CheckSignals", result="i32") != 0):
+        interrupt = _process(f, "keyboard_interrupt")
+        with f.when(f.call("PyErr_ExceptionMatches", interrupt, result="i32") == 0):
+            f.ret(-1)
+        f.call("PyErr_Clear", result="void")
+
+
+def _write_handler(module: Module) -> Function:
+    """handler(signal, info, context): set the cancel word, then do what was done before."""
+    f = module.function("tilewright_on_interrupt", 3, result="void")
+    f.store(_process(f, "cancel"), 1, size=4)
+    before = f.load(f.outside(OLD_ACTION_SYMBOL))
+    with f.when((before != 0) & (before != 1)):
+        f.call_pointer(before, *f.parameters, result="void")
+    f.ret()
+    return f
