@@ -79,7 +79,7 @@ class Structure:
 def domain(shape: Shape) -> tuple[Symbol, ...]:
     """Fresh iteration symbols, one per axis of `shape`, ranged by the static extents."""
     return tuple(
-        Symbol(f"d{axis}", 0, extent - 1 if isinstance(extent, int) else None)
+        Symbol(f"d{axis}", 0, extent - 1)
         for axis, extent in enumerate(shape)
     )
 
