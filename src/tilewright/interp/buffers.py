@@ -76,7 +76,8 @@ def fill_with_poison(array: Array) -> None:
     elif array.dtype.kind in "iu":
         array[...] = np.iinfo(array.dtype).max
     else:
-        array.view(np.uint8)[...] = 0x7F if array.itemsize == 1 else 0xFF
+        pattern = b"\x7f" if array.itemsize == 1 else b"\xff" * array.itemsize
+        array[...] = np.frombuffer(pattern, array.dtype)[0]
 
 
 def view(

@@ -1,0 +1,29 @@
+"""Random programs mean the same at every level, in every form, on every path."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+from property import steps  # noqa: F401  (registers the steps)
+from property.hunting import Failure, Hunt
+
+PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "2000"))
+SECONDS = float(os.environ.get("TILEWRIGHT_RANDOM_SECONDS", "60"))
+FIRST = int(os.environ.get("TILEWRIGHT_RANDOM_FIRST", "0"))
+WANTED_COVERAGE = 0.95
+
+
+def test_random_programs_agree_at_every_level() -> None:
+    """2,000 programs or 60 s, whichever comes first; the failures are shrunk and replayable."""
+    hunt = Hunt()
+    end = time.monotonic() + SECONDS
+    for seed in range(FIRST, FIRST + PROGRAMS):
+        hunt.try_seed(seed)
+        if time.monotonic() > end or len(hunt.failures) >= 5:
+            break
+    print(hunt.table())
+    assert not hunt.failures, "\n\n".join(map(Failure.report, hunt.smallest_failures()))
+    assert hunt.coverage() >= WANTED_COVERAGE, f"never used: {hunt.never_used()}"
+    assert isinstance(hunt.used, Counter)
