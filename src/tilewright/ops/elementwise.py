@@ -76,9 +76,7 @@ def pointwise_structure(word: Word, values: Sequence[Value]) -> Structure:
 def lift(word: OpDef[P, Value], dtypes: Sequence[DType]) -> OpDef[P, Value]:
     """The elementwise op of a scalar word: type rule, meaning and structure come from the word."""
     shown = label(word.name)
-    opdef: OpDef[P, Value] = op(
-        f"elementwise.{shown}", commutative=word.commutative, infix=word.infix
-    )(word.function)
+    opdef: OpDef[P, Value] = op(f"elementwise.{shown}", commutative=word.commutative)(word.function)
     opdef.__doc__ = f"{word.__doc__}\n\nFor each element, with numpy broadcasting."
     opdef.ulp = word.ulp
 

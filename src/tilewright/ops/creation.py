@@ -1,0 +1,165 @@
+"""Fresh arrays: uninitialised, constant, counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import FP16, INT32, DType
+from tilewright.errors import (
+    DTypeMismatch,
+)
+from tilewright.ir.core import Value
+from tilewright.ir.enums import MemorySpace, TensorLayout
+from tilewright.ir.opdef import op
+from tilewright.ir.structure import Read, Structure, domain
+from tilewright.ir.types import Shape, Type
+from tilewright.ops import arith
+from tilewright.ops.cast import cast
+from tilewright.ops.rules import (
+    normal_axis,
+    placed_type,
+    require_scalar,
+)
+from tilewright.ops.sampling import fails, sample, scalar
+from tilewright.ops.shape import rearrangement
+from tilewright.ops.words import Array
+
+Scalars = tuple[Value, ...]
+
+
+@op("memory.create")
+def create(
+    *,
+    shape: Shape,
+    dtype: DType,
+    space: MemorySpace = MemorySpace.DDR,
+    layout: TensorLayout = TensorLayout.ND,
+    manual_dep: bool = False,
+) -> Value:
+    """Uninitialised memory: a tensor when `space` is global, a tile otherwise."""
+    ...
+
+
+@create.type_rule
+def create_type(
+    *, shape: Shape, dtype: DType, space: MemorySpace, layout: TensorLayout, manual_dep: bool
+) -> Type:
+    return placed_type(shape, dtype, space)
+
+
+@create.reference
+def create_numpy(
+    *, shape: Any, dtype: DType, space: MemorySpace, layout: TensorLayout, manual_dep: bool
+) -> Array:
+    return np.zeros(shape, dtype.numpy)
+
+
+create.samples(
+    lambda: [
+        sample(shape=(4, 8), dtype=FP16),
+        sample(shape=(4, 8), dtype=INT32, space=MemorySpace.Vec),
+    ]
+)
+
+
+@op("memory.full")
+def full(
+    *,
+    shape: Shape,
+    dtype: DType,
+    value: int | float | bool,
+    space: MemorySpace = MemorySpace.DDR,
+) -> Value:
+    """`value` at every element: a tensor when `space` is global, a tile otherwise."""
+    ...
+
+
+@full.type_rule
+def full_type(*, shape: Shape, dtype: DType, value: int | float | bool, space: MemorySpace) -> Type:
+    if isinstance(value, float) and not dtype.is_float():
+        raise DTypeMismatch(f"full: the float {value} is not a value of {dtype}")
+    return placed_type(shape, dtype, space)
+
+
+@full.reference
+def full_numpy(*, shape: Any, dtype: DType, value: int | float | bool, space: MemorySpace) -> Array:
+    return np.full(shape, value).astype(dtype.numpy)
+
+
+@full.structure
+def full_loops(
+    *, shape: Shape, dtype: DType, value: int | float | bool, space: MemorySpace
+) -> Structure:
+    def body(scalars: Scalars, index: Scalars) -> Scalars:
+        return (arith.const(value=value, dtype=dtype),)
+
+    return rearrangement(shape, domain(shape), body=body)
+
+
+full.samples(
+    lambda: [
+        sample(shape=(4, 8), dtype=FP16, value=1.5),
+        sample(shape=(3, 0), dtype=INT32, value=-1, space=MemorySpace.Vec),
+        fails(DTypeMismatch, shape=(4, 8), dtype=INT32, value=0.5),
+    ]
+)
+
+
+@op("memory.iota")
+def iota(
+    start: Value,
+    *,
+    shape: Shape,
+    dtype: DType,
+    axis: int = -1,
+    step: int = 1,
+    space: MemorySpace = MemorySpace.DDR,
+) -> Value:
+    """start + step * (index along `axis`) at every element, wrapping in the integer `dtype`."""
+    ...
+
+
+@iota.type_rule
+def iota_type(
+    start: Value, *, shape: Shape, dtype: DType, axis: int, step: int, space: MemorySpace
+) -> Type:
+    normal_axis("iota", axis, len(shape))
+    if not dtype.is_int():
+        raise DTypeMismatch(f"iota: {dtype} is not an integer type")
+    if require_scalar("iota", "start", start).dtype is not dtype:
+        raise DTypeMismatch(f"iota: start is {start.type}, not {dtype}")
+    return placed_type(shape, dtype, space)
+
+
+@iota.reference
+def iota_numpy(
+    start: Any, *, shape: Any, dtype: DType, axis: int, step: int, space: MemorySpace
+) -> Array:
+    along = np.moveaxis(np.empty(shape), axis, -1).shape
+    line = (np.arange(along[-1]) * step).astype(dtype.numpy) + np.asarray(start).astype(dtype.numpy)
+    return np.moveaxis(np.broadcast_to(line, along), -1, axis).copy()
+
+
+@iota.structure
+def iota_loops(
+    start: Value, *, shape: Shape, dtype: DType, axis: int, step: int, space: MemorySpace
+) -> Structure:
+    def body(scalars: Scalars, index: Scalars) -> Scalars:
+        position = cast(index[axis], dtype=dtype)
+        scaled = (
+            position if step == 1 else arith.mul(position, arith.const(value=step, dtype=dtype))
+        )
+        return (arith.add(scalars[0], scaled),)
+
+    return rearrangement(shape, domain(shape), Read(start, ()), body=body)
+
+
+iota.samples(
+    lambda: [
+        sample(scalar(5, INT32), shape=(1, 37), dtype=INT32),
+        sample(scalar(0, INT32), shape=(4, 3), dtype=INT32, axis=0, step=-2),
+        fails(DTypeMismatch, scalar(0, FP16), shape=(1, 8), dtype=FP16),
+    ]
+)
