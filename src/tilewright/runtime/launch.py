@@ -122,13 +122,18 @@ def run_portably(code: Code, words: int, context: Context, estimate: float) -> i
 def run_interruptibly(kernel: Callable[[], int], context: Context) -> int:
     """Run on another thread while this one, the main one, keeps handling signals."""
     status: list[int] = []
-    worker = threading.Thread(target=lambda: status.append(kernel()), daemon=True)
-    worker.start()
+    done = threading.Event()  # an interrupted Thread.join takes the thread for finished
+
+    def work() -> None:
+        status.append(kernel())
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
     try:
-        worker.join()
+        done.wait()
     except BaseException as error:
         context.cancel()
-        worker.join()
+        done.wait()
         context.clear_cancel()
         if isinstance(error, KeyboardInterrupt):
             raise CancelledError("interrupted; outputs may be partly written") from None

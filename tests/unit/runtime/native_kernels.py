@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from tilewright.abi import CTX, Fault, Manifest, Signature, tensor
 from tilewright.dtypes import FP32, DType
 from tilewright.runtime.launch import Executable
 from tilewright.runtime.load import compile_text
+from tilewright.runtime.stub import Launcher
+from tilewright.runtime.variants import Guard, Variant
 
 _FIELD = {name: field.offset for name, field in CTX.items()}
 
@@ -202,3 +207,28 @@ def make_add(
         returns=(2,) if implicit else (),
         manifest=manifest or Manifest(name="add", work=((10.0, ()),)),
     )
+
+
+class Counting(Launcher):
+    """Counts the calls that reach Python."""
+
+    def __init__(self, *executables: Executable, guards: tuple[Guard, ...] = ()) -> None:
+        self.slow = 0
+        self.executables = executables
+        self.set_variants([Variant(e.code, guards) for e in executables])
+
+    def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+        self.slow += 1
+        return self.executables[0].call_slowly(*args, **kwargs)
+
+
+def counting(executable: Executable, *warm: Any) -> Counting:
+    """A launcher whose thread has its context, so that what is slow is so for a reason."""
+    executable.call_slowly(*warm)
+    return Counting(executable)
+
+
+def arrays(*shape: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    x, y = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    return x, y, np.full(shape, -1, np.float32)

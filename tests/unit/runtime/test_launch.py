@@ -111,6 +111,25 @@ def test_control_c_stops_a_long_kernel(work: float) -> None:
     assert time.monotonic() - start < 5
 
 
+def test_a_handler_of_the_program_decides_what_is_raised() -> None:
+    class Enough(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise Enough
+
+    kernel = make(endless_text(), OUT, manifest=Manifest(work=((UNBOUNDED, ()),)))
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        thread = _interrupt_soon()
+        with pytest.raises(Enough):
+            kernel(out_array())
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_kernel_runs_again_after_an_interruption() -> None:
     kernel = make(endless_text(), OUT, manifest=Manifest(work=((UNBOUNDED, ()),)))
     thread = _interrupt_soon()

@@ -1,0 +1,281 @@
+"""Warm calls: guards, epochs, faults, threads, and processes with and without the stub."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+from types import CellType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import dtypes, errors
+from tilewright.abi import UNBOUNDED, Fault, Manifest, tensor
+from tilewright.runtime import process
+from tilewright.runtime.context import current_context
+from tilewright.runtime.stub import missing_assumption
+from tilewright.runtime.variants import Guard, Variant
+from unit.runtime.native_kernels import (
+    Counting,
+    add_text,
+    arena_text,
+    arrays,
+    counting,
+    endless_text,
+    fault_text,
+    make,
+    make_add,
+    object_of,
+    print_text,
+)
+
+F32 = np.float32
+
+pytestmark = pytest.mark.skipif(bool(missing_assumption()), reason=missing_assumption())
+
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def guarded(*guards: Guard) -> tuple[Counting, tuple[np.ndarray, ...]]:
+    args = arrays(4, 16)
+    executable = make_add()
+    executable.call_slowly(*args)
+    return Counting(executable, guards=guards), args
+
+
+def test_a_changed_global_is_noticed() -> None:
+    marker: list[int] = []
+    namespace: dict[str, object] = {"scale": marker, "other": 1}
+    kernel, args = guarded(Guard(namespace, "scale", marker))
+    kernel(*args)
+    namespace["other"] = 2
+    kernel(*args)
+    assert kernel.slow == 0
+    namespace["scale"] = []
+    kernel(*args)
+    del namespace["scale"]
+    kernel(*args)
+    assert kernel.slow == 2
+
+
+def test_a_name_that_was_missing_and_appears_is_noticed() -> None:
+    namespace: dict[str, object] = {}
+    kernel, args = guarded(Guard(namespace, "len", None, missing=True))
+    kernel(*args)
+    assert kernel.slow == 0
+    namespace["len"] = 3
+    kernel(*args)
+    assert kernel.slow == 1
+
+
+def test_a_changed_cell_is_noticed() -> None:
+    marker: list[int] = []
+    cell = CellType(marker)
+    kernel, args = guarded(Guard(cell, None, marker))
+    kernel(*args)
+    assert kernel.slow == 0
+    cell.cell_contents = []
+    kernel(*args)
+    assert kernel.slow == 1
+
+
+def test_a_new_epoch_sends_warm_calls_to_python_once_more() -> None:
+    kernel, args = guarded()
+    kernel(*args)
+    process.bump_epoch()
+    kernel(*args)
+    assert kernel.slow == 1
+    kernel.set_variants([Variant(kernel.executables[0].code)])
+    kernel(*args)
+    assert kernel.slow == 1
+
+
+def test_the_variant_that_fits_answers() -> None:
+    small, large = make_add((4, 16)), make_add((8, 16))
+    args, more = arrays(4, 16), arrays(8, 16)
+    small.call_slowly(*args)
+    kernel = Counting(large, small)
+    kernel(*args)
+    kernel(*more)
+    np.testing.assert_array_equal(args[2], args[0] + args[1])
+    np.testing.assert_array_equal(more[2], more[0] + more[1])
+    assert kernel.slow == 0
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_a_warm_kernel_is_named() -> None:
+    executable = make(
+        fault_text(Fault.DIVISION_BY_ZERO, 0), tensor("out", dtypes.FP32, (1,), "out"),
+        manifest=Manifest(name="divide"),
+    )  # fmt: skip
+    out = np.zeros(1, F32)
+    make_add()(*arrays(4, 16))
+    kernel = Counting(executable)
+    with pytest.raises(errors.DivisionByZero, match="divide: an integer is divided by zero"):
+        kernel(out)
+    assert kernel.slow == 0 and out[0] == 7
+
+
+def test_outputs_of_a_fault_are_released() -> None:
+    executable = make(
+        fault_text(Fault.ASSERTION, 0),
+        tensor("out", dtypes.FP32, (1 << 16,), "out", implicit=True),
+        returns=(0,),
+    )
+    make_add()(*arrays(4, 16))
+    kernel = Counting(executable)
+    tracemalloc.start()
+    for _ in range(100):
+        with pytest.raises(errors.KernelFault):
+            kernel()
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kernel.slow == 0 and current < 1 << 20
+
+
+def test_an_arena_that_is_too_small_is_grown_in_python_once() -> None:
+    executable = make(arena_text(5_000_000), tensor("out", dtypes.FP32, (1,), "out"))
+    make_add()(*arrays(4, 16))
+    kernel, out = Counting(executable), np.zeros(1, F32)
+    kernel(out)
+    kernel(out)
+    assert kernel.slow == 1 and out[0] == 1
+
+
+def test_a_kernel_that_prints_stays_in_python() -> None:
+    manifest = Manifest(prints={3: ("{0}", ("INT64",))})
+    executable = make(print_text(3, 1), tensor("out", dtypes.FP32, (1,), "out"), manifest=manifest)
+    assert Variant(executable.code).reason == "it prints"
+    assert executable.variants == ()
+
+
+def test_references_do_not_leak() -> None:
+    x, y, out = arrays(4, 16)
+    kernel = counting(make_add(), x, y, out)
+    objects = (x, y, out, kernel, None, np.dtype(F32), kernel.variants[0])
+    before = [sys.getrefcount(o) for o in objects]
+    for _ in range(1000):
+        kernel(x, y, out)
+    after = [sys.getrefcount(o) for o in objects]
+    assert [b - a for a, b in zip(before, after) if abs(b - a) > 10] == []
+
+
+def test_a_kernel_replaced_while_it_runs_finishes_first() -> None:
+    endless = make(
+        endless_text(), tensor("out", dtypes.FP32, (1,), "out"),
+        manifest=Manifest(work=((UNBOUNDED, ()),)),
+    )  # fmt: skip
+    kernel, out = Counting(endless), np.zeros(1, F32)
+    contexts: list[Any] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        contexts.append(current_context())
+        try:
+            kernel(out)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.1)
+    kernel.set_variants([])
+    kernel.executables = ()
+    del endless
+    contexts[0].cancel()
+    thread.join(5)
+    contexts[0].clear_cancel()
+    assert isinstance(failures[0], errors.CancelledError) and kernel.slow == 0
+
+
+def test_a_thread_makes_its_context_once() -> None:
+    x, y, _ = arrays(4, 16)
+    kernel = counting(make_add(), x, y, np.zeros((4, 16), F32))
+    slow: list[int] = []
+
+    def run() -> None:
+        out = np.zeros((4, 16), F32)
+        kernel(x, y, out)
+        first = kernel.slow
+        kernel(x, y, out)
+        slow.extend((first, kernel.slow))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert slow == [1, 1]
+
+
+@pytest.mark.torch
+def test_torch_tensors_need_no_python_once_seen() -> None:
+    import torch
+
+    x, y, out = torch.randn(4, 16), torch.randn(4, 16), torch.zeros(4, 16)
+    kernel = counting(make_add(), x, y, out)
+    out.zero_()
+    kernel(x, y, out)
+    assert torch.equal(out, x + y)
+    kernel(x.numpy(), torch.nn.Parameter(y, requires_grad=False), out)
+    slow = kernel.slow
+    kernel(torch.nn.Parameter(x, requires_grad=False), y.numpy(), out)
+    assert slow <= 1 and kernel.slow == slow
+    with pytest.raises(errors.DTypeMismatch):
+        kernel(x.double(), y, out)
+    with pytest.raises(errors.ShapeMismatch):
+        kernel(x[:2], y, out)
+    with pytest.raises(errors.OutputOverlap):
+        kernel(x, out, out)
+    with pytest.raises(errors.ArgumentTypeMismatch, match="meta"):
+        kernel(x.to("meta"), y, out)
+
+
+def test_a_warm_process_calls_without_llvm(tmp_path: Any) -> None:
+    program = (
+        "import sys, pickle, numpy as np\n"
+        "from tilewright.abi import Signature, tensor, Manifest\n"
+        "from tilewright.dtypes import FP32\n"
+        "from tilewright.runtime.launch import Executable\n"
+        "data = open(sys.argv[1], 'rb').read()\n"
+        "p = [tensor(n, FP32, (4, 16), d) for n, d in (('x','in'),('y','in'),('o','out'))]\n"
+        "k = Executable.from_object(data, Signature(tuple(p)))\n"
+        "x = np.ones((4, 16), np.float32); o = np.zeros((4, 16), np.float32)\n"
+        "k(x, x, o); k(x, x, o)\n"
+        "assert (o == 2).all() and len(k.variants) == 1\n"
+        "print('llvmlite' in sys.modules)\n"
+    )
+    path = tmp_path / "add.o"
+    path.write_bytes(object_of(add_text("64")))
+    make_add()(*arrays(4, 16))  # the stub is in the cache now
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_without_the_stub_calls_still_work(tmp_path: Any) -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from tilewright.runtime.stub import missing_assumption\n"
+        "import numpy as np, pytest\n"
+        "assert 'FAST_LAUNCH' in missing_assumption()\n"
+        "sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', *sys.argv[2:]]))\n"
+    )
+    here = Path(__file__).parent
+    tests = (here / "test_arguments.py", here / "test_launch.py")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(here.parents[1]), *map(str, tests)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, "TILEWRIGHT_FAST_LAUNCH": "0"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
