@@ -1,0 +1,179 @@
+"""Lowering of one block: operations in order, groups emitted where something needs memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.errors import TilewrightError, UnsupportedFeatureError
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.opdef import OpDef
+from tilewright.ir.structure import Structure
+from tilewright.ir.types import ScalarType
+from tilewright.passes.elements import Elements
+from tilewright.passes.lowering import Lowering
+from tilewright.passes.nests import Nest
+from tilewright.passes.nodes import (
+    Kind,
+    Node,
+    direct_reads,
+    index_exprs,
+    is_conversion,
+    is_identity,
+    make_node,
+)
+from tilewright.passes.plan import Plan
+
+FREE_COST = 3
+"""Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
+
+Handler = Callable[[Lowering, Operation], None]
+HANDLERS: dict[OpDef[..., Any], Handler] = {}
+"""Operations that are not lowered by their structure (filled by the modules that lower them)."""
+
+
+def lowers(*opdefs: OpDef[..., Any]) -> Callable[[Handler], Handler]:
+    """Registers how the operations of `opdefs` are lowered."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(opdefs, handler))
+        return handler
+
+    return register
+
+
+def lower_block(lowering: Lowering, block: Block, *, is_loop: bool = False) -> None:
+    """The operations of `block`, in the innermost scope; its terminator is left to the caller.
+
+    On return the plan of the block is still the current one: `end_block` closes it.
+    """
+    outer = lowering.plans[-1] if lowering.plans else None
+    lowering.plans.append(Plan(block, outer, is_loop))
+    nodes = plan_nodes(lowering, block)
+    for position, op in enumerate(block.ops[:-1]):
+        advance(lowering, position, op)
+        try:
+            lower_operation(lowering, op, nodes.get(op))
+        except TilewrightError as error:
+            error.locate(op.span)
+            raise
+    advance(lowering, len(block.ops) - 1, block.terminator)
+
+
+def advance(lowering: Lowering, position: int, op: Operation) -> None:
+    """The operation at `position` is the current one."""
+    lowering.plan.position = position
+    lowering.plan.span = op.span
+    lowering.builder.span = op.span
+
+
+def end_block(lowering: Lowering) -> None:
+    """Emits what is left of the current block and closes its plan."""
+    lowering.plan.position += 1
+    flush(lowering)
+    lowering.plans.pop()
+
+
+def plan_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
+    """The nodes of a block, and in its plan the uses through rearrangements."""
+    nodes: dict[Operation, Node] = {}
+    computed: set[Value] = set()
+    for position, op in enumerate(block.ops[:-1]):
+        structure = None if op.opdef in HANDLERS else structure_of(op)
+        if structure is None:
+            continue
+        node = nodes[op] = make_node(op, structure, op.results[0], position)
+        if may_be_free(node, computed):
+            node.kind = Kind.FREE
+            if direct_reads(structure) and direct_reads(structure)[0].value in computed:
+                computed.add(node.result)
+        elif node.kind is not Kind.WRITE:
+            computed.add(node.result)
+    for op in reversed(block.ops[:-1]):
+        node = nodes.get(op)
+        if node is not None and node.kind is Kind.FREE:
+            for value in op.inputs:
+                lowering.plan.extend(value, node.result)
+    return nodes
+
+
+def structure_of(op: Operation) -> Structure | None:
+    """The structure of an operation, or None when it has none."""
+    if op.opdef.loops is None:
+        return None
+    try:
+        return op.opdef.loops(*op.operands, **op.attrs)
+    except TilewrightError as error:
+        error.locate(op.span)
+        raise
+
+
+def may_be_free(node: Node, computed: set[Value]) -> bool:
+    """True for rearrangements, fills, and conversions of what is in memory."""
+    structure = node.structure
+    if node.kind is not Kind.POINT or structure.write_mask or not is_identity(structure):
+        return False
+    reads = direct_reads(structure)
+    if not reads:
+        return node.cost <= FREE_COST
+    if len(reads) != 1 or index_exprs(reads[0]) is None:
+        return False
+    return node.is_move or (is_conversion(node.op) and reads[0].value not in computed)
+
+
+def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> None:
+    """One operation that is not a terminator."""
+    handler = HANDLERS.get(op.opdef)
+    if handler is not None:
+        handler(lowering, op)
+    elif node is None:
+        lower_scalar(lowering, op)
+    elif isinstance(node.result.type, ScalarType):
+        read_scalar(lowering, node)
+    elif node.kind is Kind.WRITE:
+        lowering.write(node)
+    else:
+        lowering.compute(node)
+
+
+def lower_scalar(lowering: Lowering, op: Operation) -> None:
+    """A scalar word: copied."""
+    if not all(isinstance(value.type, ScalarType) for value in (*op.inputs, *op.results)):
+        raise UnsupportedFeatureError(f"{op.name} cannot be compiled yet", op.span)
+    operands = tuple(entry if entry is None else lowering.scalar(entry) for entry in op.operands)
+    new = lowering.builder.emit(op.opdef, operands, op.attrs, span=op.span)
+    for old, copy in zip(op.results, new.results, strict=True):
+        lowering.define_scalar(old, copy)
+
+
+def read_scalar(lowering: Lowering, node: Node) -> None:
+    """A scalar read from memory."""
+    for leaf in lowering.find_leaves(node):
+        if leaf.producer is not None or (leaf.storage is not None and leaf.storage.writers):
+            flush(lowering)
+            break
+    elements = Elements(lowering, lowering.scopes.current)
+    (scalar,) = elements.contributions(node, {})
+    lowering.define_scalar(node.result, scalar)
+
+
+def flush(lowering: Lowering) -> None:
+    """Emits the open groups. Values used by the current operation or later go to memory."""
+    groups = lowering.segment.groups
+    needed: dict[int, set[Node]] = {}
+    for group in groups:
+        needed[group.index] = {node for node in group.nodes if needs_buffer(lowering, node)}
+    for group in groups:
+        Nest(lowering, group, needed[group.index]).emit()
+    lowering.segment.clear()
+
+
+def needs_buffer(lowering: Lowering, node: Node) -> bool:
+    """True when somebody outside of its group reads the result of `node` from memory."""
+    if node.kind is Kind.WRITE:
+        return False
+    return (
+        node.forced
+        or lowering.plan.is_needed(node.result)
+        or any(consumer.group is not node.group for consumer in node.consumers)
+    )

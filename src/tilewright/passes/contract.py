@@ -1,0 +1,1 @@
+"""Lowering of matrix products to micro-kernel grids on views."""

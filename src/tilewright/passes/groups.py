@@ -1,0 +1,248 @@
+"""Which structured operations share a loop nest.
+
+A group is a run of operations over the same rows. Its nest walks the rows; inside a row each
+operation walks its last axis, or nothing when its whole domain is the rows. An operation joins a
+group when everything it needs from the group is the element of the row at hand.
+"""
+
+from __future__ import annotations
+
+from tilewright.ir.affine import Expr, Symbol, as_expr, const, less, symbols
+from tilewright.ir.types import Dim
+from tilewright.passes.nodes import Indices, Kind, Leaf, Node, compose
+from tilewright.passes.storage import Storage
+
+OPEN_GROUPS = 8
+"""How many of the newest groups an operation may join."""
+
+
+class Group:
+    """Nodes that share rows. `options` maps a possible number of row axes to their extents."""
+
+    __slots__ = ("_mappings", "_symbols", "index", "nodes", "options")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.nodes: list[Node] = []
+        self.options: dict[int, tuple[Dim, ...]] | None = None
+        self._symbols: dict[tuple[int, Dim], Symbol] = {}
+        self._mappings: dict[Node, dict[Symbol, Expr]] = {}
+
+    @property
+    def rows(self) -> tuple[Dim, ...]:
+        """The extents of the row axes: as few as allowed, so that an axis is left for the lanes."""
+        assert self.options
+        return self.options[min(self.options)]
+
+    def symbol(self, axis: int, extent: Dim) -> Symbol:
+        """The loop variable of wide axis `axis` of extent `extent`."""
+        found = self._symbols.get((axis, extent))
+        if found is None:
+            name = "rcijk"[axis] if axis < 5 else f"d{axis}"
+            high = as_expr(extent) - 1
+            found = self._symbols[axis, extent] = Symbol(name, 0, high)
+        return found
+
+    def mapping(self, node: Node) -> dict[Symbol, Expr]:
+        """The dims of `node` as expressions over the loop variables of the group."""
+        found = self._mappings.get(node)
+        if found is None:
+            dims, extents = node.structure.dims, node.structure.extents
+            found = dict.fromkeys(dims, as_expr(0))
+            for k, axis in enumerate(node.wide_dims()):
+                found[dims[axis]] = as_expr(self.symbol(k, extents[axis]))
+            self._mappings[node] = found
+        return found
+
+    def element(self, node: Node) -> Indices | None:
+        """The index of what `node` writes, over the loop variables; None where it is data."""
+        (write,) = node.structure.writes
+        exprs = tuple(index for index in write if isinstance(index, Expr))
+        return compose(exprs, self.mapping(node)) if len(exprs) == len(write) else None
+
+    def options_with(self, node: Node) -> dict[int, tuple[Dim, ...]]:
+        """What is left of the options when `node` joins."""
+        extents = node.wide_extents()
+        given = {k: extents[:k] for k in row_counts(node)}
+        if self.options is None:
+            return given
+        return {k: rows for k, rows in self.options.items() if given.get(k) == rows}
+
+
+def row_counts(node: Node) -> set[int]:
+    """How many leading wide axes of `node` may be rows."""
+    wide = len(node.wide_dims())
+    if wide == 0:
+        return {0}
+    if node.kind is Kind.REDUCE and (wide - 1) in node.reduced():
+        return {wide - 1} if node.ends_reduced() else {wide}
+    return {wide - 1, wide}
+
+
+class Segment:
+    """The open groups: what has been read and not yet emitted."""
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.touched: list[Storage] = []
+
+    def add(self, node: Node) -> None:
+        """Puts `node` into the first open group that can take it, or into a new one."""
+        group = next((g for g in self.groups[-OPEN_GROUPS:] if can_join(g, node)), None)
+        if group is None:
+            group = Group(len(self.groups))
+            self.groups.append(group)
+        group.options = options_with(group, node)
+        group.nodes.append(node)
+        node.group = group
+        for leaf in node.leaves:
+            if leaf.producer is not None:
+                leaf.producer.consumers.append(node)
+            if leaf.storage is not None:
+                leaf.storage.readers.append((node, leaf.indices))
+                self.touched.append(leaf.storage)
+        if node.storage is not None:
+            self.plan_write(node, node.storage)
+
+    def plan_write(self, node: Node, storage: Storage) -> None:
+        """Notes that `node` writes `storage` when its group is emitted."""
+        node.storage = storage
+        storage.writers.append(node)
+        self.touched.append(storage)
+
+    def clear(self) -> list[Group]:
+        """Closes the groups and gives them up."""
+        groups, self.groups = self.groups, []
+        for storage in self.touched:
+            storage.readers.clear()
+            storage.writers.clear()
+        self.touched.clear()
+        return groups
+
+
+def can_join(group: Group, node: Node) -> bool:
+    """True when `node` may be computed in the nest of `group`."""
+    return (
+        Kind.SCAN not in (node.kind, group.nodes[0].kind)
+        and belongs(group, node)
+        and bool(options_with(group, node))
+        and all(follows(group, node, leaf) for leaf in node.leaves)
+        and (node.storage is None or may_write(group, node, node.storage))
+    )
+
+
+def belongs(group: Group, node: Node) -> bool:
+    """Shares its whole domain, or a value, with a node of the group."""
+    extents = node.wide_extents()
+    if any(extents == other.wide_extents() for other in group.nodes):
+        return True
+    return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
+
+
+def options_with(group: Group, node: Node) -> dict[int, tuple[Dim, ...]]:
+    """The row axes that are possible when `node` joins: reductions it reads end within a row."""
+    options = group.options_with(node)
+    for leaf in node.leaves:
+        producer = leaf.producer
+        if producer is not None and producer.group is group and producer.reduced():
+            most = min(producer.reduced())
+            options = {k: rows for k, rows in options.items() if k <= most}
+    return options
+
+
+def follows(group: Group, node: Node, leaf: Leaf) -> bool:
+    """True when what `leaf` reads is there by the time `group` computes `node`."""
+    if leaf.storage is not None and any(
+        not is_before(writer, group) for writer in leaf.storage.writers
+    ):
+        return False
+    producer = leaf.producer
+    if producer is None or is_before(producer, group):
+        return True
+    return (
+        producer.group is group
+        and producer.kind is not Kind.WRITE
+        and leaf.indices is not None
+        and compose(leaf.indices, group.mapping(node)) == group.element(producer)
+    )
+
+
+def may_write(group: Group, node: Node, storage: Storage) -> bool:
+    """True when every earlier access of `storage` is over, or of the very element written."""
+    element = group.element(node)
+    for reader, indices in storage.readers:
+        if is_before(reader, group):
+            continue
+        if reader.group is not group or indices is None or not is_injective(node):
+            return False
+        if compose(indices, group.mapping(reader)) != element:
+            return False
+    return all(
+        is_before(writer, group) or (writer.group is group and apart(writer, node))
+        for writer in storage.writers
+    )
+
+
+def is_injective(node: Node) -> bool:
+    """True when every point of the domain writes an element of its own."""
+    (write,) = node.structure.writes
+    plain = {index for index in write if isinstance(index, Expr)}
+    dims = node.structure.dims
+    return all(as_expr(dims[axis]) in plain_terms(plain) for axis in node.wide_dims())
+
+
+def plain_terms(exprs: set[Expr]) -> set[Expr]:
+    """The symbols that are, up to a constant or other symbols, an index of their own."""
+    return {Expr(0, {atom: 1}) for expr in exprs for atom, factor in expr.terms.items() if factor}
+
+
+def is_before(node: Node, group: Group) -> bool:
+    """True when `node` is done before the nest of `group` starts."""
+    return node.group is None or node.group.index < group.index
+
+
+# ---------------------------------------------------------------------- windows
+
+Window = list[tuple[Expr, Expr]]
+
+
+def write_window(node: Node) -> Window | None:
+    """The least and greatest index that `node` writes on each axis; None where not known."""
+    (write,) = node.structure.writes
+    exprs = tuple(index for index in write if isinstance(index, Expr))
+    return window(node, exprs) if len(exprs) == len(write) else None
+
+
+def window(node: Node, indices: Indices | None) -> Window | None:
+    """The least and greatest of each of `indices` over the domain of `node`."""
+    if indices is None:
+        return None
+    extents = dict(zip(node.structure.dims, node.structure.extents, strict=True))
+    found: Window = []
+    for index in indices:
+        low, high = const(index.const), const(index.const)
+        for atom, factor in index.terms.items():
+            term = factor * Expr(0, {atom: 1})
+            extent = extents.get(atom) if isinstance(atom, Symbol) else None
+            if extent is None and any(symbol in extents for symbol in symbols(term)):
+                return None
+            far = term if extent is None else factor * (as_expr(extent) - 1)
+            near = term if extent is None else const(0)
+            low, high = (low + near, high + far) if factor > 0 else (low + far, high + near)
+        found.append((low, high))
+    return found
+
+
+def is_apart(left: Window | None, right: Window | None) -> bool:
+    """True when two windows of one buffer certainly have no element in common."""
+    if left is None or right is None:
+        return False
+    return any(
+        less(a_high, b_low) is True or less(b_high, a_low) is True
+        for (a_low, a_high), (b_low, b_high) in zip(left, right, strict=True)
+    )
+
+
+def apart(a: Node, b: Node) -> bool:
+    """True when two nodes certainly write different elements of one buffer."""
+    return is_apart(write_window(a), write_window(b))

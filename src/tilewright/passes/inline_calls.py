@@ -1,0 +1,117 @@
+"""Replace each call by the body of its callee, and each scope by what it encloses."""
+
+from __future__ import annotations
+
+from tilewright.errors import UnsupportedFeatureError
+from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.builder import Builder, finish_program
+from tilewright.ir.core import Function, Operation, Program, Value
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.rewrite import Cloner, copy_function
+from tilewright.ir.types import ShapedType
+from tilewright.ops import control
+from tilewright.ops.extents import expr_of
+
+
+class Inliner(Cloner):
+    """A cloner that puts the bodies of callees and scopes in the place of calls and scopes."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        program: Program,
+        active: tuple[str, ...],
+        *,
+        fresh_symbols: bool = False,
+    ) -> None:
+        super().__init__(builder, fresh_symbols=fresh_symbols)
+        self.program = program
+        self.active = active
+
+    def clone(self, op: Operation) -> Operation:
+        if op.opdef is control.scope:
+            self.flatten(op)
+            return op
+        if op.opdef is control.call:
+            self.inline(op)
+            return op
+        return super().clone(op)
+
+    def flatten(self, op: Operation) -> None:
+        """The operations of a scope, in its place."""
+        (region,) = op.regions
+        for inner in region.ops[:-1]:
+            self.clone(inner)
+        for old, new in zip(op.results, region.terminator.operands[0], strict=True):
+            self.bind(old, self.value(new))
+
+    def inline(self, op: Operation) -> None:
+        """The operations of a callee, in the place of the call."""
+        callee = self.callee(op)
+        args = tuple(map(self.value, op.operands[0]))
+        inner = Inliner(self.builder, self.program, (*self.active, callee.name), fresh_symbols=True)
+        for param, arg in zip(callee.params, args, strict=True):
+            inner.mapping[param] = arg
+            if param.has_symbol:
+                inner.symbols[param.symbol] = expr_of(arg)
+            match_extents(inner, param, arg)
+        for each in callee.body.ops[:-1]:
+            inner.clone(each)
+        returned, finals = callee.body.terminator.operands
+        news = [*map(inner.value, returned), *tied_finals(op, callee, inner, finals)]
+        for old, new in zip(op.results, news, strict=True):
+            self.bind(old, new)
+
+    def callee(self, op: Operation) -> Function:
+        """The function that `op` calls; raises UnsupportedFeatureError when it is recursive."""
+        name = op.attrs["callee"]
+        if name in self.active:
+            raise UnsupportedFeatureError(f"{name} calls itself", op.span)
+        found = self.program.get_function(name)
+        if found is None:
+            raise UnsupportedFeatureError(f"{name} has no body in this program", op.span)
+        return found
+
+
+def lone_symbol(dim: Expr) -> Symbol | None:
+    """The symbol that `dim` is, or None."""
+    [*atoms] = dim.terms
+    alone = len(atoms) == 1 and isinstance(atoms[0], Symbol) and dim == as_expr(atoms[0])
+    return atoms[0] if alone and isinstance(atoms[0], Symbol) else None
+
+
+def match_extents(inner: Inliner, param: Value, arg: Value) -> None:
+    """Symbols that are extents of `param` are the extents of `arg`."""
+    if not isinstance(param.type, ShapedType) or not isinstance(arg.type, ShapedType):
+        return
+    for mine, given in zip(param.type.shape, arg.type.shape, strict=True):
+        symbol = None if isinstance(mine, int) else lone_symbol(mine)
+        if symbol is not None and symbol not in inner.symbols:
+            inner.symbols[symbol] = as_expr(given)
+
+
+def tied_finals(
+    op: Operation, callee: Function, inner: Inliner, finals: tuple[Value, ...]
+) -> list[Value]:
+    """The new versions of the tied arguments of a call."""
+    written = [
+        position
+        for position, direction in enumerate(callee.directions)
+        if direction is not ParamDirection.In
+    ]
+    news: dict[int, Value] = dict(enumerate(map(inner.value, callee.params)))
+    news.update(zip(written, map(inner.value, finals), strict=True))
+    return [news[position] for position in op.attrs["tied_args"]]
+
+
+def inline_function(program: Program, function: Function) -> Function:
+    """A copy of `function` without calls and scopes."""
+    builder = Builder()
+    with builder:
+        cloner = Inliner(builder, program, (function.name,))
+        return copy_function(function, cloner.block(function.body))
+
+
+def inline_calls(program: Program, entry: str) -> Program:
+    """A program of one function: `entry` with everything that it calls inside it."""
+    return finish_program(program.name, {entry: inline_function(program, program[entry])})

@@ -1,0 +1,297 @@
+"""The state of lowering one function: scalars, memory, nodes, and the open segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.dtypes import DType
+from tilewright.errors import StaleRead, UnsupportedFeatureError
+from tilewright.ir.affine import Symbol
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Value
+from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
+from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, row_major_strides
+from tilewright.ops import loop
+from tilewright.ops.cast import cast
+from tilewright.passes.groups import Segment, is_apart, window, write_window
+from tilewright.passes.nodes import (
+    Indices,
+    Kind,
+    Leaf,
+    Node,
+    compose,
+    direct_reads,
+    index_exprs,
+    make_node,
+)
+from tilewright.passes.plan import Plan
+from tilewright.passes.scopes import Scopes, require
+from tilewright.passes.storage import Storage
+
+Body = Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
+
+
+class Lowering:
+    """What is known while a function is lowered.
+
+    `scalars` maps scalar values to their copies, `stored` shaped values to the memory that holds
+    them, `nodes` shaped values to the structured operation that gives them.
+    """
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.scopes = Scopes(builder, self.extent)
+        self.scalars: dict[Value, Value] = {}
+        self.stored: dict[Value, Storage] = {}
+        self.nodes: dict[Value, Node] = {}
+        self.views: dict[Storage, list[tuple[Node, Plan]]] = {}
+        self.segment = Segment()
+        self.plans: list[Plan] = []
+        self.extents: dict[Symbol, tuple[Value, int]] = {}
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the block being lowered."""
+        return self.plans[-1]
+
+    # ------------------------------------------------------------------ scalars
+
+    def scalar(self, value: Value) -> Value:
+        """The copy of a scalar value."""
+        return require(self.scalars.get(value), f"the scalar {value.name!r}")
+
+    def define_scalar(self, old: Value, new: Value) -> None:
+        """`new`, of the innermost scope, is the copy of `old`."""
+        self.scalars[old] = new
+        new.name = new.name or old.name
+        if isinstance(old.type, ScalarType) and old.type.dtype.is_int():
+            if not new.has_symbol:
+                new.bind_symbol(old.symbol)
+            self.scopes.define(old.symbol, new)
+
+    def extent(self, symbol: Symbol) -> Value:
+        """The value of a symbol that is an extent of a parameter."""
+        if symbol not in self.extents:
+            raise UnsupportedFeatureError(
+                f"the extent {symbol} is not the extent of any parameter",
+                hint="declare a parameter with an axis of this extent alone",
+            )
+        buffer, axis = self.extents[symbol]
+        with self.scopes.at(self.scopes.stack[0]):
+            value = loop.extent(buffer, axis=axis)
+        value.bind_symbol(symbol)
+        return value
+
+    # ------------------------------------------------------------------ memory
+
+    def allocate(self, shape: Shape, dtype: DType, name: str = "") -> Storage:
+        """Fresh scratch memory in the innermost scope."""
+        for extent in shape:
+            self.scopes.index(extent)
+        buffer = loop.alloc(shape=shape, dtype=dtype)
+        buffer.name = name
+        return Storage(buffer, is_blank=True)
+
+    def allocate_for(self, value: Value) -> Storage:
+        """Fresh scratch memory for `value`."""
+        type_ = shaped(value)
+        return self.allocate(type_.shape, type_.dtype, value.name)
+
+    def storage_of(self, value: Value) -> Storage | None:
+        """The memory of `value`: where it is, or where its pending node will put it."""
+        found = self.stored.get(value)
+        if found is not None:
+            return found
+        node = self.nodes.get(value)
+        return node.storage if node is not None else None
+
+    # ------------------------------------------------------------------ nodes
+
+    def resolve(self, value: Value, indices: Indices | None) -> Leaf | None:
+        """The element read, once rearrangements are looked through; None where nothing is read."""
+        while value not in self.stored:
+            node = self.nodes.get(value)
+            if node is None or node.kind is not Kind.FREE:
+                break
+            reads = direct_reads(node.structure)
+            if not reads:
+                return None
+            inner = index_exprs(reads[0])
+            if indices is not None and inner is not None:
+                (write,) = node.structure.writes
+                dims = node.structure.dims
+                assert len(write) == len(dims)
+                indices = compose(inner, dict(zip(dims, indices, strict=True)))
+            else:
+                indices = None
+            value = reads[0].value
+        node = None if value in self.stored else self.nodes.get(value)
+        return Leaf(
+            value, indices, node if node and node.is_pending else None, self.storage_of(value)
+        )
+
+    def find_leaves(self, node: Node) -> list[Leaf]:
+        """What `node` reads, once rearrangements are looked through."""
+        found = (self.resolve(r.value, index_exprs(r)) for r in direct_reads(node.structure))
+        return [leaf for leaf in found if leaf is not None]
+
+    def enqueue(self, node: Node) -> None:
+        """Puts a node that computes or writes something into the segment."""
+        node.leaves = self.find_leaves(node)
+        self.segment.add(node)
+
+    def compute(self, node: Node) -> None:
+        """A pointwise operation, reduction or scan of the author's."""
+        self.nodes[node.result] = node
+        if node.kind is Kind.FREE:
+            self.note_view(node)
+        else:
+            self.enqueue(node)
+
+    def note_view(self, node: Node) -> None:
+        """Remembers that `node` is evaluated late, for the writes that come before its uses."""
+        for leaf in self.find_leaves(node):
+            if leaf.storage is not None and leaf.storage.is_written:
+                self.views.setdefault(leaf.storage, []).append((node, self.plan))
+
+    def force(self, value: Value) -> None:
+        """Has `value` put in memory when its group is emitted."""
+        if value in self.stored:
+            return
+        node = require_node(self, value)
+        node.forced = True
+        if node.kind is Kind.FREE:
+            node.kind = Kind.POINT
+            self.enqueue(node)
+
+    def finish_accumulator(self, node: Node, storage: Storage) -> None:
+        """The result of a reduction whose accumulator is in `storage`."""
+        result = node.result
+        if storage.type.dtype is shaped(result).dtype:
+            self.stored.setdefault(result, storage)
+            return
+        wide = Value(storage.type, result.name)
+        self.stored[wide] = storage
+        dims = domain(storage.shape)
+        dtype = shaped(result).dtype
+        structure = pointwise(dims, storage.shape, wide, lambda s, _: (cast(s[0], dtype=dtype),))
+        self.nodes[result] = view = make_node(None, structure, result, node.position)
+        view.kind = Kind.FREE
+
+    # ------------------------------------------------------------------ writes
+
+    def write(self, node: Node) -> None:
+        """A tied operation: `node` writes the memory of the version it replaces."""
+        assert node.dest is not None
+        self.nodes[node.result] = node
+        node.storage = self.take_over(node.dest)
+        self.separate(node)
+        self.enqueue(node)
+
+    def take_over(self, old: Value) -> Storage:
+        """The memory of `old`, which is about to be written in place: nobody reads `old` later."""
+        storage = self.storage_of(old)
+        if storage is None:
+            return self.materialize_for_writing(old)
+        if not self.plan.is_used_later(old) and self.owns(old):
+            self.keep_views(storage)
+            return storage
+        if storage.is_blank:
+            return self.allocate(storage.shape, storage.type.dtype, old.name)
+        if storage.is_global:
+            raise StaleRead(
+                f"an earlier version of {old.name or 'a tensor'} is read after it was overwritten",
+                self.plan.span,
+                hint="read it before the write, or write to another tensor",
+            )
+        return self.copy_of(old)
+
+    def materialize_for_writing(self, old: Value) -> Storage:
+        """Memory of its own for `old`, which is computed."""
+        node = require_node(self, old)
+        if node.kind is Kind.FREE or self.plan.is_used_later(old) or not self.owns(old):
+            return self.copy_of(old)
+        storage = self.allocate_for(old)
+        storage.is_blank = False
+        self.segment.plan_write(node, storage)
+        node.forced = True
+        return storage
+
+    def copy_of(self, value: Value) -> Storage:
+        """Fresh memory with the contents of `value`."""
+        storage = self.allocate_for(value)
+        self.assign(storage, value)
+        return storage
+
+    def assign(self, storage: Storage, value: Value) -> Node:
+        """Has `storage` hold the elements of `value`; the node of that write."""
+        type_ = shaped(value)
+        dims = domain(type_.shape)
+        structure = pointwise(dims, type_.shape, value, lambda scalars, _: scalars)
+        result = Value(type_, value.name)
+        node = make_node(None, structure, result, self.plan.position)
+        node.kind = Kind.WRITE
+        self.nodes[result] = node
+        node.storage = storage
+        storage.is_blank = False
+        self.separate(node)
+        self.enqueue(node)
+        return node
+
+    def owns(self, value: Value) -> bool:
+        """True when writing `value` in place here happens at most once per value."""
+        return self.plan.owns(value)
+
+    def keep_views(self, storage: Storage) -> None:
+        """Puts in memory the rearrangements of `storage` that are used after this write."""
+        storage.is_blank = False
+        for view, plan in self.views.pop(storage, ()):
+            if view.kind is Kind.FREE and plan.is_used_later(view.result):
+                self.force(view.result)
+
+    def separate(self, node: Node) -> None:
+        """Has a write not read, at another element, the memory that it writes."""
+        assert node.storage is not None
+        for read in direct_reads(node.structure):
+            leaf = self.resolve(read.value, index_exprs(read))
+            if leaf is None or leaf.storage is not node.storage or read.value is node.dest:
+                continue
+            (write,) = node.structure.writes
+            if leaf.indices == write or is_apart(window(node, leaf.indices), write_window(node)):
+                continue
+            self.detach(read.value)
+
+    def detach(self, value: Value) -> None:
+        """Gives `value` memory of its own."""
+        node = self.nodes.get(value)
+        if node is not None and node.kind is Kind.FREE:
+            self.force(value)
+        else:
+            self.stored[value] = self.copy_of(value)
+
+
+def require_node(lowering: Lowering, value: Value) -> Node:
+    """The node of `value`; raises UnsupportedFeatureError when nothing computes it."""
+    node = lowering.nodes.get(value)
+    if node is None:
+        name = value.name or "a value"
+        raise UnsupportedFeatureError(f"{name} of type {value.type} has no lowering")
+    return node
+
+
+def pointwise(dims: tuple[Symbol, ...], shape: Shape, value: Value, body: Body) -> Structure:
+    """`body` of each element of `value`."""
+    kinds = (AxisKind.PARALLEL,) * len(dims)
+    index = identity_map(dims)
+    return Structure(dims, shape, kinds, (Read(value, index),), (index,), body)
+
+
+def shaped(value: Value) -> ShapedType:
+    """The type of a tensor or tile."""
+    assert isinstance(value.type, ShapedType), value.type
+    return value.type
+
+
+def buffer_type_of(type_: ShapedType, strides: Shape | None = None) -> BufferType:
+    """The buffer in which a parameter of `type_` arrives."""
+    return BufferType(type_.shape, type_.dtype, strides or row_major_strides(type_.shape))

@@ -1,0 +1,19 @@
+"""The one pipeline from tile IR to loop IR."""
+
+from __future__ import annotations
+
+from tilewright.ir.builder import finish_program
+from tilewright.ir.core import Program
+from tilewright.passes import contract, function, regions, single  # noqa: F401  (they register lowerings)
+from tilewright.passes.inline_calls import inline_calls
+
+
+def lower(program: Program, entry: str) -> Program:
+    """The program of one loop-level function that does what `entry` of `program` does.
+
+    Its parameters are those of `entry`, tensors as buffers, then one Out buffer per returned value
+    that is not a parameter; attribute `results` says where each returned value is (see
+    `passes.function`). Raises UnsupportedFeatureError and StaleRead, located.
+    """
+    flat = inline_calls(program, entry)
+    return finish_program(program.name, {entry: function.lower_function(flat[entry])})

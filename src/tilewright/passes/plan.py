@@ -1,0 +1,67 @@
+"""How long the values of a block live: one backward walk before the block is lowered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ops import control
+from tilewright.source import Span
+
+NEVER = -1
+LOOPS = (control.for_, control.while_)
+
+
+class Plan:
+    """The last use of each value in one block, in positions of its operations.
+
+    `last` counts direct uses, those inside regions at the position of the operation that has the
+    region; `end` counts uses through rearrangements, too, once they are known. `outer` is the plan
+    of the enclosing block and `is_loop` says that the block runs many times.
+    """
+
+    def __init__(self, block: Block, outer: Plan | None, is_loop: bool) -> None:
+        self.block = block
+        self.outer = outer
+        self.is_loop = is_loop
+        self.position = 0
+        self.span: Span | None = None
+        self.last: dict[Value, int] = {}
+        self.end: dict[Value, int] = {}
+        self.handed: dict[Value, int] = {}
+        self.local = set(block.params)
+        for position, op in enumerate(block.ops):
+            self.local.update(op.results)
+            for value in uses(op):
+                self.last[value] = position
+        self.end.update(self.last)
+
+    def extend(self, value: Value, through: Value) -> None:
+        """A use of `through` is a use of `value`."""
+        self.end[value] = max(self.end.get(value, NEVER), self.end.get(through, NEVER))
+
+    def is_used_later(self, value: Value) -> bool:
+        """True when `value` is used after the current operation."""
+        return self.end.get(value, NEVER) > self.position
+
+    def is_needed(self, value: Value) -> bool:
+        """True when `value` is used by the current operation or later."""
+        return self.end.get(value, NEVER) >= self.position
+
+    def owns(self, value: Value) -> bool:
+        """True when `value` is of this block, or of one around it that no loop repeats."""
+        plan: Plan | None = self
+        while plan is not None and value not in plan.local:
+            if plan.is_loop:
+                return False
+            plan = plan.outer
+        return True
+
+
+def uses(op: Operation) -> list[Any]:
+    """The values that `op` uses, directly and in its regions."""
+    found = list(op.inputs)
+    for region in op.regions:
+        for inner in region.walk():
+            found.extend(inner.inputs)
+    return found

@@ -1,0 +1,1 @@
+"""Lowering of loops and branches: carried tensors live in memory, scalars stay values."""

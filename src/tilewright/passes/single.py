@@ -1,0 +1,52 @@
+"""Lowering of fresh memory, extents, and single elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.ir.affine import Expr, as_expr
+from tilewright.ir.core import Operation
+from tilewright.ir.structure import Read, Structure
+from tilewright.ops import memory
+from tilewright.ops.extents import as_dims
+from tilewright.passes.blocks import lowers, read_scalar
+from tilewright.passes.lowering import Lowering, shaped
+from tilewright.passes.nodes import make_node
+
+
+def index_of(indices: Iterable[Any]) -> tuple[Expr, ...]:
+    """Scalar indices as expressions."""
+    return tuple(map(as_expr, as_dims(indices)))
+
+
+@lowers(memory.create)
+def lower_create(lowering: Lowering, op: Operation) -> None:
+    """Uninitialised memory."""
+    lowering.stored[op.result] = lowering.allocate_for(op.result)
+
+
+@lowers(memory.dim)
+def lower_dim(lowering: Lowering, op: Operation) -> None:
+    """An extent that the type knows."""
+    shape = shaped(op.operands[0]).shape
+    lowering.scalars[op.result] = lowering.scopes.index(shape[op.attrs["axis"]])
+
+
+@lowers(memory.read)
+def lower_read(lowering: Lowering, op: Operation) -> None:
+    """One element, as a scalar."""
+    x, indices = op.operands
+    read = Read(x, index_of(indices))
+    structure = Structure((), (), (), (read,), ((),), lambda scalars, _: scalars)
+    read_scalar(lowering, make_node(None, structure, op.result, lowering.plan.position))
+
+
+@lowers(memory.write)
+def lower_write(lowering: Lowering, op: Operation) -> None:
+    """One element written in place."""
+    x, indices, value = op.operands
+    structure = Structure(
+        (), (), (), (Read(value, ()),), (index_of(indices),), lambda scalars, _: scalars
+    )
+    lowering.write(make_node(op, structure, op.result, lowering.plan.position))

@@ -1,0 +1,41 @@
+"""Memory that values live in, and who is about to read or write it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.ir.core import Value
+from tilewright.ir.types import BufferType, Shape
+
+if TYPE_CHECKING:
+    from tilewright.passes.nodes import Indices, Node
+
+
+@dataclass(eq=False, slots=True)
+class Storage:
+    """A buffer. Global memory belongs to the caller: its old contents cannot be kept silently.
+
+    `readers` and `writers` are the nodes of open groups that touch it, with the index of each
+    element over the dims of the node.
+    """
+
+    buffer: Value
+    is_global: bool = False
+    is_written: bool = True
+    is_blank: bool = False
+    readers: list[tuple[Node, Indices | None]] = field(
+        default_factory=list["tuple[Node, Indices | None]"]
+    )
+    writers: list[Node] = field(default_factory=list["Node"])
+
+    @property
+    def type(self) -> BufferType:
+        """The type of the buffer."""
+        assert isinstance(self.buffer.type, BufferType)
+        return self.buffer.type
+
+    @property
+    def shape(self) -> Shape:
+        """Extents of the buffer."""
+        return self.type.shape
