@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from tilewright.abi import CTX, Fault
 from tilewright.runtime.assembler import Function, Label, Module, Variable, Word
+from tilewright.runtime.entry_run import process_word, write_run
 from tilewright.runtime.records import (
     CELL_CONTENTS,
-    CTX_MAIN_THREAD,
     DIM,
     DIM_SIZE,
     DLPACK_CPU,
@@ -31,8 +31,6 @@ from tilewright.runtime.records import (
     PAIR_SIZE,
     PARAM,
     PARAM_SIZE,
-    PROCESS,
-    SIGACTION_WORDS,
     VARIANT,
     WORK,
     WORK_SCALE,
@@ -42,29 +40,17 @@ from tilewright.runtime.records import (
     Kind,
 )
 
-PROCESS_SYMBOL = "tilewright_process"
-OLD_ACTION_SYMBOL = "tilewright_old_action"
-
 # What trying a variant gives, when not an object.
 NO_MATCH, SLOW, FAILED = 0, 1, 2
 
 _OFFSET_BIT_OFF = (1 << 63) - 1
-_SIGINT, _SA_SIGINFO, _SA_ONSTACK = 2, 4, 0x08000000
-_LAST_FLAGS_WORD = 17  # struct sigaction: handler, 16 words of mask, then flags
-_RELEASE_GIL_NS, _LONG_NS = 2_000, 50_000
 
 
 def stub_text() -> str:
     """The whole stub as LLVM text."""
     module = Module()
-    handler = _write_handler(module)
-    run = _write_run(module, handler)
-    _write_entry(module, _write_attempt(module, run))
+    _write_entry(module, _Attempt(module, write_run(module)).write())
     return module.text()
-
-
-def _process(f: Function, name: str) -> Word:
-    return f.load(f.outside(PROCESS_SYMBOL), PROCESS[name])
 
 
 # ---- entry ---------------------------------------------------------------------------------------
@@ -94,7 +80,7 @@ def _call_method(
     f: Function, target: Word, name: str, arguments: Word, count: Word | int, names: Word | int
 ) -> None:
     """Return target.<name>(*arguments)."""
-    method = f.call("PyObject_GetAttr", target, _process(f, name))
+    method = f.call("PyObject_GetAttr", target, process_word(f, name))
     with f.when(method == 0):
         f.ret(0)
     result = f.call("PyObject_Vectorcall", method, arguments, count, names)
@@ -128,7 +114,7 @@ class _Attempt:
         """Everything, in order."""
         f = self.f
         f.require(self.count == self.of("arguments"), self.miss)
-        f.require(self.of("epoch") == _process(f, "epoch"), self.miss)
+        f.require(self.of("epoch") == process_word(f, "epoch"), self.miss)
         self.check_guards()
         f.store(self.words, 1, 8 * ONE_SLOT)
         self.read_arguments()
@@ -188,7 +174,7 @@ class _Attempt:
         f = self.f
         kind_of, word, done = f.load(value, INSTANCE["type"]), f.variable(0), f.label("encoded")
         with f.when(kind == Kind.INTEGER):
-            f.require(kind_of == _process(f, "long_type"), self.miss)
+            f.require(kind_of == process_word(f, "long_type"), self.miss)
             overflow = f.array(1)
             number = f.call("PyLong_AsLongLongAndOverflow", value, overflow)
             low, high = f.load(param, PARAM["low"]), f.load(param, PARAM["high"])
@@ -197,12 +183,12 @@ class _Attempt:
             word.set(number)
             f.jump(done)
         with f.when(kind == Kind.BOOL):
-            is_true = value == _process(f, "true")
-            f.require(is_true | (value == _process(f, "false")), self.miss)
+            is_true = value == process_word(f, "true")
+            f.require(is_true | (value == process_word(f, "false")), self.miss)
             with f.when(is_true):
                 word.set(1)
             f.jump(done)
-        f.require(kind_of == _process(f, "float_type"), self.miss)
+        f.require(kind_of == process_word(f, "float_type"), self.miss)
         bits = f.load(value, FLOAT_VALUE)
         word.set(bits)
         with f.when(kind == Kind.FLOAT32):
@@ -215,7 +201,7 @@ class _Attempt:
         f = self.f
         foreign, ready = f.label("foreign"), f.label("ready")
         data, dims, strides, unit = (f.variable(0) for _ in range(4))
-        f.require(f.load(value, INSTANCE["type"]) == _process(f, "ndarray_type"), foreign)
+        f.require(f.load(value, INSTANCE["type"]) == process_word(f, "ndarray_type"), foreign)
         wanted = f.load(param, PARAM["flags"])
         same = f.load(value, NDARRAY["descr"]) == f.load(param, PARAM["descr"])
         same = same & ((f.load(value, NDARRAY["flags"], 4) & wanted) == wanted)
@@ -242,8 +228,8 @@ class _Attempt:
         export, found = f.variable(0), f.label("found")
         kind = f.load(value, INSTANCE["type"])
         for i in range(EXCHANGE_TYPES):
-            with f.when(kind == _process(f, f"exchange_type_{i}")):
-                export.set(_process(f, f"exchange_function_{i}"))
+            with f.when(kind == process_word(f, f"exchange_type_{i}")):
+                export.set(process_word(f, f"exchange_function_{i}"))
                 f.jump(found)
         f.jump(self.miss)
         f.place(found)
@@ -268,12 +254,12 @@ class _Attempt:
     def refuse_gradient(self, value: Word) -> None:
         """A tensor that requires a gradient is for the slow path to refuse."""
         f = self.f
-        answer = f.call("PyObject_GetAttr", value, _process(f, "name_requires_grad"))
+        answer = f.call("PyObject_GetAttr", value, process_word(f, "name_requires_grad"))
         with f.when(answer == 0):
             f.call("PyErr_Clear", result="void")
             f.jump(self.miss)
         f.call("Py_DecRef", answer, result="void")
-        f.require(answer == _process(f, "false"), self.miss)
+        f.require(answer == process_word(f, "false"), self.miss)
 
     def read_dims(self, param: Word, dims: Word) -> Word:
         """Check the extents, learn symbols from them; the number of elements."""
@@ -398,7 +384,7 @@ class _Attempt:
     def prepare_context(self) -> Word:
         """The thread's context, with the grid and enough arena; else the slow way makes it so."""
         f, slow, ready = self.f, self.f.label("slow"), self.f.label("ready")
-        context = f.call("PyThread_tss_get", _process(f, "thread_key"))
+        context = f.call("PyThread_tss_get", process_word(f, "thread_key"))
         f.require(context != 0, slow)
         enough = f.load(context, CTX["arena_bytes"].offset) >= self.of("arena_bytes")
         f.branch(enough, ready, slow)
@@ -444,8 +430,8 @@ class _Attempt:
             f.store(dims + (axis << 3), extent.get())
             count.set(count.get() * extent.get())
         f.call("Py_IncRef", descr, result="void")
-        make = _process(f, "new_from_descr")
-        kind = _process(f, "ndarray_type")
+        make = process_word(f, "new_from_descr")
+        kind = process_word(f, "ndarray_type")
         made = f.call_pointer(make, kind, descr, ndim, dims, 0, 0, 0, 0)
         with f.when((made != 0) & (f.load(param, PARAM["zeroed"]) != 0)):
             size = count.get() << f.load(param, PARAM["shift"])
@@ -499,7 +485,7 @@ class _Attempt:
         f = self.f
         with f.when(status > 0):
             argument, number = f.array(1), f.call("PyLong_FromLongLong", status)
-            method = f.call("PyObject_GetAttr", owner, _process(f, "name_report_status"))
+            method = f.call("PyObject_GetAttr", owner, process_word(f, "name_report_status"))
             with f.when((method != 0) & (number != 0)):
                 f.store(argument, number)
                 nothing = f.call("PyObject_Vectorcall", method, argument, 1, 0)
@@ -513,7 +499,7 @@ class _Attempt:
         count, returns = self.of("return_count"), self.of("returns")
         several, done = f.label("several"), f.label("given")
         f.require((count <= 1) & (self.of("returns_tuple") == 0), several)
-        given.set(_process(f, "none"))
+        given.set(process_word(f, "none"))
         with f.when(count == 1):
             given.set(f.load(self.made + (f.load(returns) << 3)))
         f.call("Py_IncRef", given.get(), result="void")
@@ -528,10 +514,6 @@ class _Attempt:
         f.place(done)
         self.drop_made()
         return given.get()
-
-
-def _write_attempt(module: Module, run: Function) -> Function:
-    return _Attempt(module, run).write()
 
 
 def _narrow(f: Function, bits: Word) -> Word:
@@ -551,76 +533,3 @@ def _floor(f: Function, value: Word, divisor: Word) -> Word:
 
 def _arithmetic_shift(f: Function, value: Word, amount: Word) -> Word:
     return Word(f, f.emit(f"ashr i64 {value.name}, {amount.name}"))
-
-
-# ---- running -------------------------------------------------------------------------------------
-
-
-def _write_run(module: Module, handler: Function) -> Function:
-    """run(kernel, words, context, ns): the status, or -1 with a Python error set.
-
-    A kernel of more than about 2 microseconds runs without the GIL; one that may be long for a
-    person also listens to the interrupt key, if this is the main thread.
-    """
-    f = module.function("tilewright_run", 4)
-    kernel, words, context, work = f.parameters
-    with f.when(work < _RELEASE_GIL_NS):
-        f.ret(f.call_pointer(kernel, words, context, result="i32"))
-    main = f.load(context, CTX["flags"].offset) & CTX_MAIN_THREAD
-    with f.when((work < _LONG_NS) | (main == 0)):
-        f.ret(_without_gil(f, kernel, words, context))
-    old = f.outside(OLD_ACTION_SYMBOL)
-    cancel = f.load(context, CTX["cancel"].offset)
-    f.store(cancel, 0, size=4)
-    f.store(f.outside(PROCESS_SYMBOL), cancel, PROCESS["cancel"])
-    _install_handler(f, handler, old)
-    pending = f.call("PyErr_CheckSignals", result="i32")
-    with f.when(pending != 0):
-        f.call("sigaction", _SIGINT, old, 0, result="i32")
-        f.ret(-1)
-    status = _without_gil(f, kernel, words, context)
-    f.call("sigaction", _SIGINT, old, 0, result="i32")
-    f.store(cancel, 0, size=4)
-    with f.when(status == Fault.CANCELLED):
-        _prefer_own_interrupt(f)
-    f.ret(status)
-    return f
-
-
-def _without_gil(f: Function, kernel: Word, words: Word, context: Word) -> Word:
-    state = f.call("PyEval_SaveThread")
-    status = f.call_pointer(kernel, words, context, result="i32")
-    f.call("PyEval_RestoreThread", state, result="void")
-    return status
-
-
-def _install_handler(f: Function, handler: Function, old: Word) -> None:
-    """Our handler for SIGINT, unless the program ignores it or takes it as a command to die."""
-    f.call("sigaction", _SIGINT, 0, old, result="i32")
-    with f.when((f.load(old) != 0) & (f.load(old) != 1)):
-        action = f.array(SIGACTION_WORDS)
-        f.call("memset", action, 0, 8 * SIGACTION_WORDS)
-        f.store(action, f.address_of(handler))
-        flags = _SA_SIGINFO | _SA_ONSTACK
-        f.store(action, flags, 8 * _LAST_FLAGS_WORD, 4)
-        f.call("sigaction", _SIGINT, action, 0, result="i32")
-
-
-def _prefer_own_interrupt(f: Function) -> None:
-    """Let Python's handler speak: an error other than KeyboardInterrupt is the one to raise."""
-    with f.when(f.call("PyErr_CheckSignals", result="i32") != 0):
-        interrupt = _process(f, "keyboard_interrupt")
-        with f.when(f.call("PyErr_ExceptionMatches", interrupt, result="i32") == 0):
-            f.ret(-1)
-        f.call("PyErr_Clear", result="void")
-
-
-def _write_handler(module: Module) -> Function:
-    """handler(signal, info, context): set the cancel word, then do what was done before."""
-    f = module.function("tilewright_on_interrupt", 3, result="void")
-    f.store(_process(f, "cancel"), 1, size=4)
-    before = f.load(f.outside(OLD_ACTION_SYMBOL))
-    with f.when((before != 0) & (before != 1)):
-        f.call_pointer(before, *f.parameters, result="void")
-    f.ret()
-    return f

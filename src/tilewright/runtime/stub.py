@@ -11,8 +11,7 @@ import ctypes
 import hashlib
 import os
 import sys
-import sysconfig
-import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import abi, settings
-from tilewright.runtime import assembler, entry, process, records
+from tilewright.runtime import assembler, entry, entry_run, process, records
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
 from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, INSTANCE_SIZE, NDARRAY
@@ -50,7 +49,7 @@ def missing_assumption() -> str:
         return "switched off by TILEWRIGHT_FAST_LAUNCH"
     if not has_own_loader() or sys.implementation.name != "cpython":
         return "not CPython on x86-64 Linux"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.abiflags.startswith("t"):
         return "a free-threaded build"
     if object.__basicsize__ != INSTANCE["vectorcall"]:
         return "a debug build: objects have a longer header"
@@ -127,8 +126,8 @@ def load_stub() -> LoadedObject:
     """The stub in memory: from the cache directory, or compiled now and kept there."""
     _fill_process_table()
     symbols = {name: function_address(name) for name in _PYTHON_FUNCTIONS.split()}
-    symbols[entry.PROCESS_SYMBOL] = process.TABLE_ADDRESS
-    symbols[entry.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
+    symbols[entry_run.PROCESS_SYMBOL] = process.TABLE_ADDRESS
+    symbols[entry_run.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
     return load_object(_stub_object(), symbols)
 
 
@@ -166,7 +165,7 @@ def _stub_path() -> Path | None:
         return None
     digest = hashlib.sha256(sys.version.encode())
     try:
-        for module in (abi, assembler, entry, records):
+        for module in (abi, assembler, entry, entry_run, records):
             digest.update(Path(str(module.__file__)).read_bytes())
     except OSError:
         return None
@@ -193,9 +192,9 @@ def _write_checked(path: Path, body: bytes) -> None:
     """Keep bytes with their digest, atomically; a directory that cannot be written is no error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(hashlib.sha256(body).digest() + body)
-        Path(file.name).replace(path)
+        unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        unfinished.write_bytes(hashlib.sha256(body).digest() + body)
+        unfinished.replace(path)
     except OSError:
         return
 
