@@ -75,8 +75,9 @@ class Generator:
         self.builder = Builder()
         self.params: list[Param] = []
         self.extents: dict[Symbol, int] = {}
+        self.carried: set[Value] = set()
         self.scopes: list[list[Value]] = [[]]
-        self.writable: set[Value] = set()
+        self.versions: dict[Value, Param] = {}
         self.dims = self._choose_dims()
 
     # ------------------------------------------------------------------ choices
@@ -232,8 +233,48 @@ class Generator:
         value = Value(type_, f"p{len(self.params)}")
         make = make or self.input_maker(type_)
         self.params.append(Param(value, direction, make, value))
+        self.versions[value] = self.params[-1]
         self.scopes[0].append(value)
         return value
+
+    # ------------------------------------------------------------------ writing
+
+    def can_write(self, value: Value) -> bool:
+        """True for local values, and for the current version of a parameter where it may change.
+
+        In a region that is a version which the region carries.
+        """
+        param = self.versions.get(value)
+        if param is None:
+            return True
+        return param.final is value and (self.depth == 0 or value in self.carried)
+
+    def target(self, dtype: DType | None = None, **facts: Any) -> Value:
+        """Something to write into."""
+        value = self.shaped(dtype, **facts)
+        if not self.can_write(value):
+            raise Rejected
+        return value
+
+    def wrote(self, old: Value, new: Value) -> Value:
+        """`new` is the version of `old` after a write; what was overwritten is forgotten."""
+        self.remember(new)
+        self.replace_version(old, new)
+        return new
+
+    def replace_version(self, old: Value, new: Value) -> None:
+        """Makes `new` the current version of the parameter that `old` is a version of, if any."""
+        param = self.versions.get(old)
+        if param is None or param.final is not old:
+            return
+        if param.direction is IN:
+            param.direction = INOUT
+        if old in self.carried:
+            self.carried.add(new)
+        param.final = new
+        self.versions[new] = param
+        for scope in self.scopes:
+            scope[:] = [value for value in scope if value is not old]
 
     def input_maker(self, type_: Type) -> Callable[[], Any]:
         seed, flavour = self.small(0, 1 << 16), self.pick(("small", "small", "normal", "special"))
@@ -250,9 +291,11 @@ class Generator:
         """Values defined for the duration are forgotten afterwards."""
         self.scopes.append([])
         self.depth += 1
-        yield self.scopes[-1]
-        self.depth -= 1
-        self.scopes.pop()
+        try:
+            yield self.scopes[-1]
+        finally:
+            self.depth -= 1
+            self.scopes.pop()
 
     def grow(self, steps: int) -> None:
         """Up to `steps` steps; those that the type rules refuse leave nothing behind."""
@@ -264,20 +307,31 @@ class Generator:
 
     def step(self) -> None:
         for _ in range(4):
-            count = len(self.builder.block.ops)
+            state, count = self.state(), len(self.builder.block.ops)
             try:
                 self.pick(STEPS)(self)
                 return
             except (Rejected, TilewrightError):
-                self._forget(count)
+                self.restore(state)
+                del self.builder.block.ops[count:]
 
-    def _forget(self, count: int) -> None:
-        """Drops the operations of an attempt that failed, and the values they define."""
-        dropped = self.builder.block.ops[count:]
-        del self.builder.block.ops[count:]
-        gone = {id(value) for op in dropped for value in op.results}
-        for scope in self.scopes:
-            scope[:] = [value for value in scope if id(value) not in gone]
+    def state(self) -> tuple[Any, ...]:
+        """What `restore` brings back: visible values and versions. New parameters stay."""
+        versions = [(param, param.final, param.direction) for param in self.params]
+        return [list(scope) for scope in self.scopes], versions, set(self.carried)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Forgets what was made since `state`, except parameters."""
+        scopes, versions, self.carried = state
+        known = {param.value for param, _, _ in versions}
+        for scope, before in zip(self.scopes, scopes, strict=False):
+            scope[:] = before
+        for param, final, direction in versions:
+            param.final, param.direction = final, direction
+        for param in self.params:
+            if param.value not in known:
+                self.scopes[0].append(param.value)
+                param.final, param.direction = param.value, IN
 
     def build(self, steps: int) -> Case:
         """The finished case."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from typing import Any
@@ -215,24 +217,24 @@ def creation(g: Generator) -> None:
 
 @step(weight=3)
 def assembling(g: Generator) -> None:
-    target = g.shaped()
+    target = g.target()
     assert isinstance(target.type, ShapedType)
     offsets, sizes = window(g, target.type.shape)
     source = g.shaped(target.type.dtype, shape=sizes)
-    g.remember(memory.assemble(target, source, offsets))
+    g.wrote(target, memory.assemble(target, source, offsets))
 
 
 @step(weight=2)
 def storing(g: Generator) -> None:
     tile = g.pick(g.matching(lambda v: isinstance(v.type, TileType) and is_plain(v.type)))
-    target = g.shaped(tile.type.dtype, rank=tile.type.rank)
+    target = g.target(tile.type.dtype, rank=tile.type.rank)
     if not isinstance(target.type, TensorType):
-        target = g.want(TensorType(target.type.shape, tile.type.dtype))  # type: ignore[attr-defined]
+        raise Rejected
     offsets = [
         g.index(0, g.extent(room) - size)
         for room, size in zip(target.type.shape, tile.type.shape, strict=True)  # type: ignore[attr-defined]
     ]
-    g.remember(memory.store(tile, offsets, target))
+    g.wrote(target, memory.store(tile, offsets, target))
 
 
 @step(weight=2)
@@ -240,10 +242,10 @@ def element(g: Generator) -> None:
     x = g.shaped()
     assert isinstance(x.type, ShapedType)
     place = [g.index(0, g.extent(extent) - 1) for extent in x.type.shape]
-    if g.chance(50):
+    if g.chance(50) or not g.can_write(x):
         g.remember(memory.read(x, place))
     else:
-        g.remember(memory.write(x, place, g.scalar(x.type.dtype)))
+        g.wrote(x, memory.write(x, place, g.scalar(x.type.dtype)))
 
 
 WORDS = {
@@ -273,25 +275,65 @@ def extent(g: Generator) -> None:
 
 def carried(g: Generator) -> list[Value]:
     """What a region carries: up to two values that later steps may want."""
-    return [g.shaped() for _ in range(g.small(1, 2))]
+    found = list(dict.fromkeys(g.shaped() for _ in range(g.small(1, 2))))
+    roots = [g.versions[value] for value in found if value in g.versions]
+    if not all(map(g.can_write, found)) or len(set(map(id, roots))) < len(roots):
+        raise Rejected
+    return found
+
+
+def left(g: Generator, inits: list[Value], results: tuple[Value, ...]) -> None:
+    """After a region its results are there, as new versions where they are versions."""
+    g.remember(results)
+    for init, result in zip(inits, results, strict=True):
+        g.replace_version(init, result)
 
 
 def yields(g: Generator, wanted: list[Value], fallback: list[Value]) -> None:
-    """Ends a region with values of the types of `wanted`, new ones if there are any."""
+    """Ends a region with values of the types of `wanted`, new ones if there are any.
+
+    A carried parameter yields its current version.
+    """
     given: list[Value] = []
     for value, other in zip(wanted, fallback, strict=True):
-        new = [v for v in g.scopes[-1] if v.type == value.type and v.op is not None]
-        given.append(g.pick(new) if new else other)
+        param = g.versions.get(other)
+        new = [
+            v
+            for v in g.scopes[-1]
+            if v.type == value.type and v.op is not None and v not in g.versions
+        ]
+        given.append(param.final if param else g.pick(new) if new else other)
     control.yield_(tuple(given))
+
+
+@contextmanager
+def carrying(g: Generator, inits: Sequence[Value], params: Sequence[Value]) -> Iterator[None]:
+    """For the duration `params` are the versions of the parameters that `inits` are versions of.
+
+    Nothing inside may read the versions from before.
+    """
+    state = g.state()
+    for init, inner in zip(inits, params, strict=True):
+        param = g.versions.get(init)
+        if param is not None:
+            g.replace_version(init, inner)
+            g.carried.add(inner)
+    try:
+        yield
+    finally:
+        directions = [param.direction for param in g.params]
+        g.restore(state)
+        for param, direction in zip(g.params, directions, strict=False):
+            param.direction = direction
 
 
 def region(g: Generator, params: list[Value], wanted: list[Value]) -> Block:
     """A region of a few steps."""
     block = Block(tuple(params))
     fallback = params[len(params) - len(wanted) :] if params else wanted
-    with g.scope() as scope, g.builder.inside(block):
+    with carrying(g, wanted, fallback), g.scope() as scope, g.builder.inside(block):
         scope.extend(params)
-        if wanted and g.chance(70):
+        if g.chance(70) and fallback[0] not in g.versions:
             g.remember(advance(g, fallback[0]))
         g.grow(g.small(1, 4))
         yields(g, wanted, fallback)
@@ -325,14 +367,9 @@ def loop(g: Generator) -> None:
     bounds = [g.index(b, b) for b in (low, high, stride)]
     params = [Value(ScalarType(INDEX), "i"), *(Value(value.type) for value in inits)]
     kind = g.pick((ForKind.Sequential, ForKind.Sequential, ForKind.Unroll, ForKind.Pipeline))
-    attrs = {
-        "kind": kind,
-        "combine": (),
-        "stage": 2 if kind is ForKind.Pipeline else 0,
-        "attrs": (),
-    }
+    attrs = loop_attrs(kind)
     body = region(g, params, inits)
-    g.remember(g.builder.emit(control.for_, (*bounds, tuple(inits)), attrs, (body,)).results)
+    left(g, inits, g.builder.emit(control.for_, (*bounds, tuple(inits)), attrs, (body,)).results)
 
 
 @step(weight=2)
@@ -340,24 +377,25 @@ def parallel_loop(g: Generator) -> None:
     """Iterations that write disjoint rows."""
     if g.depth >= 2:
         raise Rejected
-    target = g.shaped(static=True, least_rank=2)
+    target = g.target(static=True, least_rank=2)
     assert isinstance(target.type, ShapedType)
     rows = g.extent(target.type.shape[0])
     chunk = g.pick(n for n in range(1, rows + 1) if rows % n == 0)
     bounds = [g.builder.index(b) for b in (0, rows // chunk, 1)]
     params = [Value(ScalarType(INDEX), "i"), Value(target.type)]
     block = Block(tuple(params))
-    with g.scope() as scope, g.builder.inside(block):
+    with carrying(g, [target], params[1:]), g.scope() as scope, g.builder.inside(block):
+        g.carried.clear()
         scope.append(params[0])
         start = arith.mul(params[0], g.builder.index(chunk))
         offsets = [start, *zeros(target)[1:]]
         sizes = (chunk, *target.type.shape[1:])
-        g.remember(shape.slice_(target, offsets, shape=sizes))
+        g.remember(shape.slice_(params[1], offsets, shape=sizes))
         g.grow(g.small(1, 3))
         source = g.shaped(target.type.dtype, shape=sizes)
         control.yield_((memory.assemble(params[1], source, offsets),))
     attrs = loop_attrs(ForKind.Parallel)
-    g.remember(g.builder.emit(control.for_, (*bounds, (target,)), attrs, (block,)).results)
+    left(g, [target], g.builder.emit(control.for_, (*bounds, (target,)), attrs, (block,)).results)
 
 
 @step(weight=2)
@@ -367,27 +405,27 @@ def branch(g: Generator) -> None:
     wanted = carried(g)
     cond = g.scalar(BOOL)
     arms = (region(g, [], wanted), region(g, [], wanted))
-    g.remember(g.builder.emit(control.if_, (cond,), {}, arms).results)
+    left(g, wanted, g.builder.emit(control.if_, (cond,), {}, arms).results)
 
 
 @step()
 def repetition(g: Generator) -> None:
     if g.depth >= 2:
         raise Rejected
-    counter = g.builder.index(g.small(0, 3))
-    inits = [counter, *carried(g)[:1]]
-    test = Block(tuple(Value(value.type) for value in inits))
+    value = g.shaped()
+    if value in g.versions:
+        raise Rejected
+    inits = [g.builder.index(g.small(0, 3)), value]
+    test = Block(tuple(Value(init.type) for init in inits))
     with g.builder.inside(test):
         control.condition(arith.gt(test.params[0], g.builder.index(0)))
-    params = [Value(value.type) for value in inits]
+    params = [Value(init.type) for init in inits]
     block = Block(tuple(params))
     with g.scope() as scope, g.builder.inside(block):
         scope.extend(params)
         new = advance(g, params[1])
         g.grow(g.small(1, 3))
         control.yield_((arith.sub(params[0], g.builder.index(1)), new))
-    if new.type != params[1].type:
-        raise Rejected
     g.remember(g.builder.emit(control.while_, (tuple(inits),), {}, (test, block)).results)
 
 
@@ -405,7 +443,15 @@ def any_page(g: Generator) -> None:
     sample = g.pick(samples_of(name))
     dtype = g.pick(sample.dtypes)
     operands = [sampled(g, entry, dtype) for entry in sample.entries]
-    g.remember(OPS[name](*operands, **sample.attrs))
+    opdef = OPS[name]
+    written = [operands[position] for position in opdef.tied.values()]
+    if not all(map(g.can_write, written)):
+        raise Rejected
+    given = opdef(*operands, **sample.attrs)
+    results = given if isinstance(given, tuple) else (given,)
+    g.remember(results)
+    for result, old in zip(opdef.tied, written, strict=True):
+        g.replace_version(old, results[result])
 
 
 def sampled(g: Generator, entry: Any, dtype: DType) -> Any:
