@@ -101,3 +101,30 @@ def test_a_bad_use_is_refused_by_name(name: str, sample: Sample, dtype: DType) -
     with Builder(), pytest.raises(sample.error) as caught:
         emit(OPS[name], sample, dtype)
     assert type(caught.value) is sample.error
+
+
+def same_entry(given: Any, wanted: Any) -> bool:
+    """The same operands: constants by value, other values by identity."""
+    if isinstance(given, tuple):
+        return len(given) == len(wanted) and all(map(same_entry, given, wanted))
+    if given is wanted:
+        return True
+    ops = [value.op if isinstance(value, Value) else None for value in (given, wanted)]
+    return None not in ops and ops[0].attrs == ops[1].attrs and ops[0].name == "arith.const"
+
+
+@pytest.mark.parametrize(("name", "sample", "dtype"), cases(refused=False))
+def test_the_printed_call_builds_the_same_op(name: str, sample: Sample, dtype: DType) -> None:
+    opdef = OPS[name]
+    with Builder() as builder:
+        operation = emit(opdef, sample, dtype)
+        for spelling in opdef.spellings:
+            arguments = spelling.arguments(operation) if spelling.path.startswith("pl") else None
+            if arguments is not None:
+                spelling.build(**arguments)
+                again = builder.block.ops[-1]
+                assert again.opdef is opdef, spelling.path
+                assert dict(again.attrs) == dict(operation.attrs), spelling.path
+                assert same_entry(again.operands, operation.operands), spelling.path
+                assert again.result.type == operation.result.type
+                return

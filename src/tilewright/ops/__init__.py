@@ -11,6 +11,10 @@ from tilewright.ops import (
     matmul,
     memory,
     pl_elementwise,
+    pl_matmul,
+    pl_memory,
+    pl_reduce,
+    pl_shape,
     reduce,
     shape,
 )
@@ -26,6 +30,10 @@ __all__ = [
     "matmul",
     "memory",
     "pl_elementwise",
+    "pl_matmul",
+    "pl_memory",
+    "pl_reduce",
+    "pl_shape",
     "reduce",
     "shape",
 ]

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import FP16, INT32, DType
-from tilewright.errors import (
-    DTypeMismatch,
-)
+from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace, TensorLayout
 from tilewright.ir.opdef import op
@@ -22,7 +20,7 @@ from tilewright.ops.rules import (
     placed_type,
     require_scalar,
 )
-from tilewright.ops.sampling import fails, sample, scalar
+from tilewright.ops.sampling import NUMBERS, fails, sample, scalar, tile
 from tilewright.ops.shape import rearrangement
 from tilewright.ops.words import Array
 
@@ -161,5 +159,35 @@ iota.samples(
         sample(scalar(5, INT32), shape=(1, 37), dtype=INT32),
         sample(scalar(0, INT32), shape=(4, 3), dtype=INT32, axis=0, step=-2),
         fails(DTypeMismatch, scalar(0, FP16), shape=(1, 8), dtype=FP16),
+    ]
+)
+
+
+@op("memory.splat")
+def splat(value: Value, *, shape: Shape, space: MemorySpace = MemorySpace.DDR) -> Value:
+    """The scalar `value` at every element: a tensor when `space` is global, a tile otherwise."""
+    ...
+
+
+@splat.type_rule
+def splat_type(value: Value, *, shape: Shape, space: MemorySpace) -> Type:
+    return placed_type(shape, require_scalar("splat", "value", value).dtype, space)
+
+
+@splat.reference
+def splat_numpy(value: Any, *, shape: Any, space: MemorySpace) -> Array:
+    return np.full(shape, value)
+
+
+@splat.structure
+def splat_loops(value: Value, *, shape: Shape, space: MemorySpace) -> Structure:
+    return rearrangement(shape, domain(shape), Read(value, ()))
+
+
+splat.samples(
+    lambda: [
+        sample(scalar(3), shape=(4, 8), dtypes=NUMBERS),
+        sample(scalar(3), shape=(4, 8), space=MemorySpace.Vec),
+        fails(ArgumentTypeMismatch, tile(4, 8), shape=(4, 8)),
     ]
 )

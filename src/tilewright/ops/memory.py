@@ -20,7 +20,7 @@ from tilewright.errors import (
 )
 from tilewright.ir.affine import as_expr, less_equal
 from tilewright.ir.core import Operation, Value
-from tilewright.ir.enums import AtomicType, Effect, MemorySpace
+from tilewright.ir.enums import AtomicType, Effect, MemorySpace, TileLayout
 from tilewright.ir.opdef import op
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
 from tilewright.ir.types import Dim, ScalarType, Shape, ShapedType, Type, render_dims
@@ -30,6 +30,7 @@ from tilewright.ops.access import access_store as access_store
 from tilewright.ops.creation import create as create
 from tilewright.ops.creation import full as full
 from tilewright.ops.creation import iota as iota
+from tilewright.ops.creation import splat as splat
 from tilewright.ops.extents import DIM_OPS, as_dims, same_dim
 from tilewright.ops.regions import (
     inside,
@@ -89,6 +90,94 @@ dim.samples(
         sample(tensor(4, 8), axis=1),
         sample(tensor(4, 8), axis=-2),
         fails(RankMismatch, tensor(4, 8), axis=2),
+    ]
+)
+
+
+@op("memory.valid_dim")
+def valid_dim(x: Value, *, axis: int, extent: Dim) -> Value:
+    """Extent `axis` of the valid region of x, as INDEX; `extent` is that extent."""
+    ...
+
+
+@valid_dim.type_rule
+def valid_dim_type(x: Value, *, axis: int, extent: Dim) -> Type:
+    type_ = require_shaped("valid_dim", "x", x)
+    axis = normal_axis("valid_dim", axis, type_.rank)
+    require_same_shape("valid_dim", "extent", (extent,), (valid_of(type_)[axis],))
+    return ScalarType(INDEX)
+
+
+@valid_dim.reference
+def valid_dim_numpy(x: Any, *, axis: int, extent: Any) -> Any:
+    return np.int64(extent)
+
+
+def _valid_extent(operation: Operation) -> Dim:
+    return operation.attrs["extent"]
+
+
+DIM_OPS[valid_dim] = _valid_extent
+valid_dim.samples(
+    lambda: [
+        sample(tile(4, 8, valid=(3, 8)), axis=0, extent=3),
+        fails(ShapeMismatch, tile(4, 8, valid=(3, 8)), axis=0, extent=4),
+    ]
+)
+
+
+@op("memory.move")
+def move(
+    tile: Value,
+    *,
+    target_memory: MemorySpace,
+    blayout: TileLayout | None = None,
+    slayout: TileLayout | None = None,
+) -> Value:
+    """The same elements in another memory space; layouts concern the device only."""
+    ...
+
+
+@move.type_rule
+def move_type(
+    tile: Value,
+    *,
+    target_memory: MemorySpace,
+    blayout: TileLayout | None,
+    slayout: TileLayout | None,
+) -> Type:
+    type_ = require_tile("move", "tile", tile)
+    return tile_type(type_.shape, type_.dtype, target_memory, valid_of(type_))
+
+
+@move.reference
+def move_numpy(
+    tile: Any,
+    *,
+    target_memory: MemorySpace,
+    blayout: TileLayout | None,
+    slayout: TileLayout | None,
+) -> Array:
+    return tile
+
+
+@move.structure
+def move_loops(
+    tile: Value,
+    *,
+    target_memory: MemorySpace,
+    blayout: TileLayout | None,
+    slayout: TileLayout | None,
+) -> Structure:
+    dims = domain(shape_of(tile))
+    return rearrangement(shape_of(tile), dims, Read(tile, identity_map(dims)))
+
+
+move.samples(
+    lambda: [
+        sample(tile(4, 8), target_memory=MemorySpace.Left, dtypes=EVERY),
+        sample(tile(4, 8, valid=(3, 8)), target_memory=MemorySpace.Mat),
+        fails(ArgumentTypeMismatch, tensor(4, 8), target_memory=MemorySpace.Mat),
     ]
 )
 

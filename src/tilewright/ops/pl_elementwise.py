@@ -35,8 +35,15 @@ from tilewright.ops.extents import same_dims
 from tilewright.ops.words import dtype_of
 
 Op = OpDef[..., Any]
-LHS_RHS = renamed(x="lhs", y="rhs")
 INPUT = renamed(x="input")
+
+
+def lhs_rhs(operation: Operation) -> dict[str, Any] | None:
+    """The operands of a binary op, unless they are a tensor and a tile."""
+    x, y = operation.operands
+    if is_shaped(x) and is_shaped(y) and is_tile(x) != is_tile(y):
+        return None
+    return {"lhs": x, "rhs": y}
 
 
 # -------------------------------------------------------------- [R, C] with [R, 1] or with [1, C]
@@ -71,7 +78,7 @@ def when_expanding(axis: int) -> Render:
             return None
         repeated = tuple(1 if k == axis % 2 else extent for k, extent in enumerate(x.shape))
         fits = x.rank == 2 and x.shape[axis] != 1 and same_dims(y.shape, repeated)
-        return LHS_RHS(operation) if fits else None
+        return lhs_rhs(operation) if fits else None
 
     return render
 
@@ -150,8 +157,8 @@ BINARY: tuple[tuple[Op, str], ...] = (
     (E.shr, "shr"),
 )
 for op_, word in BINARY:
-    publish(op_, word, binary(op_, word), tensor={}, tile={}, render=LHS_RHS)
-publish(E.div, "div", precise(E.div, "div"), tensor={}, tile={}, render=LHS_RHS)
+    publish(op_, word, binary(op_, word), tensor={}, tile={}, render=lhs_rhs)
+publish(E.div, "div", precise(E.div, "div"), tensor={}, tile={}, render=lhs_rhs)
 publish(
     E.xor,
     "xor",
@@ -159,9 +166,9 @@ publish(
     tensor={},
     tile={},
     tensor_without=("tmp",),
-    render=LHS_RHS,
+    render=lhs_rhs,
 )
-publish(E.mod, "rem", scratched(E.mod, "rem"), tile={}, render=LHS_RHS)
+publish(E.mod, "rem", scratched(E.mod, "rem"), tile={}, render=lhs_rhs)
 
 SCALAR_FORMS: tuple[tuple[Op, str], ...] = (
     (E.add, "adds"),
@@ -308,7 +315,8 @@ def when_tile(code: int) -> Render:
     def render(operation: Operation) -> dict[str, Any] | None:
         if not is_tile(operation.result):
             return None
-        return {**(LHS_RHS(operation) or {}), "cmp_type": code}
+        pair = lhs_rhs(operation)
+        return None if pair is None else {**pair, "cmp_type": code}
 
     return render
 
@@ -415,4 +423,4 @@ def scalar_pair(name: str, lhs: Any, rhs: Any) -> tuple[Value, Value]:
 
 
 for op_, word, python_ in ((arith.max_, "max", max), (arith.min_, "min", min)):
-    spelled(op_, f"pl.{word}", f"pl.tile.{word}", render=LHS_RHS)(scalar_binary(op_, word, python_))
+    spelled(op_, f"pl.{word}", f"pl.tile.{word}", render=lhs_rhs)(scalar_binary(op_, word, python_))

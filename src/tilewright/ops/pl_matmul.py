@@ -1,0 +1,156 @@
+"""`pl` names of matrix products.
+
+Products of tiles give the accumulator, FP32 or INT32. Products of tensors are rounded, once, to
+`out_dtype` or to the dtype of the operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.dtypes import BOOL, DType
+from tilewright.errors import InvalidOperationError
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Operation, Value
+from tilewright.ops import elementwise as E
+from tilewright.ops import matmul as M
+from tilewright.ops.adapt import (
+    as_dtype,
+    converted,
+    is_tile,
+    paired,
+    promoted,
+    publish,
+    publish_tile,
+    require_one_kind,
+    require_shaped_value,
+)
+from tilewright.ops.words import dtype_of
+
+
+def matrices(name: str, lhs: Any, rhs: Any) -> tuple[Value, Value, DType]:
+    """Both operands in their promoted dtype, and that dtype."""
+    left = require_shaped_value(name, "lhs", lhs)
+    right = require_shaped_value(name, "rhs", rhs)
+    require_one_kind(name, left, right)
+    dtype = promoted(dtype_of(left), dtype_of(right))
+    return converted(left, dtype), converted(right, dtype), dtype
+
+
+def matmul(
+    lhs: Any,
+    rhs: Any,
+    out_dtype: Any = None,
+    a_trans: bool = False,
+    b_trans: bool = False,
+    c_matrix_nz: bool = False,
+) -> Value:
+    """lhs · rhs. Of tiles: the accumulator, FP32 or INT32. Of tensors: rounded to `out_dtype`,
+    by default the dtype of the operands. `a_trans` and `b_trans` transpose the operands.
+    """
+    if c_matrix_nz:
+        raise InvalidOperationError("matmul: the NZ layout of the result is not supported")
+    left, right, dtype = matrices("matmul", lhs, rhs)
+    result = None if out_dtype is None and is_tile(left) else as_dtype(out_dtype or dtype)
+    return M.matmul(left, right, a_trans=a_trans, b_trans=b_trans, dtype=result)
+
+
+def _matmul_arguments(operation: Operation) -> dict[str, Any] | None:
+    lhs, rhs = operation.operands
+    dtype = operation.attrs["dtype"]
+    trans = {name: operation.attrs[name] for name in ("a_trans", "b_trans")}
+    if is_tile(operation.result):
+        return {"lhs": lhs, "rhs": rhs, "out_dtype": dtype, **trans}
+    if dtype is None or is_tile(lhs) or is_tile(rhs):
+        return None
+    shown = None if dtype is dtype_of(lhs) else dtype
+    return {"lhs": lhs, "rhs": rhs, "out_dtype": shown, **trans}
+
+
+publish(
+    M.matmul,
+    "matmul",
+    matmul,
+    tensor={},
+    tile={},
+    tile_without=("out_dtype", "a_trans", "b_trans", "c_matrix_nz"),
+    render=_matmul_arguments,
+)
+
+
+def batch_matmul(lhs: Any, rhs: Any) -> Value:
+    """lhs [..., M, K] times rhs [..., K, N]."""
+    left, right, _ = matrices("batch_matmul", lhs, rhs)
+    return M.matmul(left, right)
+
+
+publish_tile(M.matmul, "batch_matmul", batch_matmul)
+
+
+def matmul_acc(
+    acc: Any,
+    lhs: Any,
+    rhs: Any,
+    a_trans: bool = False,
+    b_trans: bool = False,
+    init_cond: Any = None,
+) -> Value:
+    """acc + lhs · rhs, in place of acc; where `init_cond` is true a new accumulation starts."""
+    left, right, _ = matrices("matmul_acc", lhs, rhs)
+    total = require_shaped_value("matmul_acc", "acc", acc)
+    restart = as_condition(init_cond)
+    return M.acc(total, left, right, restart, a_trans=a_trans, b_trans=b_trans)
+
+
+def as_condition(given: Any) -> Value | None:
+    """A Python or BOOL scalar condition as an operand; None and False are absent."""
+    if isinstance(given, (bool, int)):
+        return Builder.current().constant(True, BOOL) if given else None
+    return given
+
+
+publish(
+    M.acc,
+    "matmul_acc",
+    matmul_acc,
+    tensor={},
+    tile={},
+    tile_without=("a_trans", "b_trans"),
+)
+
+
+def batch_matmul_acc(acc: Any, lhs: Any, rhs: Any) -> Value:
+    """acc + lhs · rhs for each matrix of the batch."""
+    return matmul_acc(acc, lhs, rhs)
+
+
+publish_tile(M.acc, "batch_matmul_acc", batch_matmul_acc)
+
+
+def matmul_bias(lhs: Any, rhs: Any, bias: Any) -> Value:
+    """lhs · rhs + bias, with a bias of shape [1, N]."""
+    left, right, _ = matrices("matmul_bias", lhs, rhs)
+    return E.add(*paired("matmul_bias", M.matmul(left, right), bias))
+
+
+publish_tile(M.matmul, "matmul_bias", matmul_bias)
+
+
+def gemv(lhs: Any, rhs: Any, acc_phase: str = "unspecified") -> Value:
+    """lhs [1, K] times rhs [K, N]; `acc_phase` concerns the device only."""
+    return batch_matmul(lhs, rhs)
+
+
+def gemv_acc(acc: Any, lhs: Any, rhs: Any, acc_phase: str = "unspecified") -> Value:
+    """acc + lhs · rhs, with lhs of shape [1, K]."""
+    return matmul_acc(acc, lhs, rhs)
+
+
+def gemv_bias(lhs: Any, rhs: Any, bias: Any, acc_phase: str = "unspecified") -> Value:
+    """lhs · rhs + bias, with lhs of shape [1, K]."""
+    return matmul_bias(lhs, rhs, bias)
+
+
+publish_tile(M.matmul, "gemv", gemv)
+publish_tile(M.acc, "gemv_acc", gemv_acc)
+publish_tile(M.matmul, "gemv_bias", gemv_bias)
