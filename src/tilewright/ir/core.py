@@ -164,6 +164,7 @@ class Function(Printable):
     __slots__ = (
         "attrs",
         "body",
+        "callees",
         "directions",
         "doc",
         "func_type",
@@ -196,6 +197,7 @@ class Function(Printable):
         self.level = level
         self.role = role
         self.attrs: Mapping[str, Attr] = {} if attrs is None else attrs
+        self.callees: Mapping[str, Function] = {}  # what it calls, while in no program
         self.doc = doc
         self.span = span
 

@@ -81,6 +81,7 @@ class ForKind(Enum):
     Unroll = "unroll"
     Pipeline = "pipeline"
     Spmd = "spmd"
+    SplitAiv = "split_aiv"
     Lanes = "lanes"
 
 
