@@ -1,0 +1,189 @@
+"""The decorators of the parsed style: @pl.function, @pl.program, @pl.inline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, FunctionType
+from typing import Any, TypeVar, overload
+
+from tilewright.errors import ParserSyntaxError
+from tilewright.frontend import capture
+from tilewright.frontend.function import Options
+from tilewright.frontend.inline import InlineFunction
+from tilewright.frontend.namespace import Snapshot
+from tilewright.frontend.program import (
+    FunctionSource,
+    ProgramReader,
+    Standalone,
+    read_function,
+    require_plain_body,
+)
+from tilewright.ir.core import Function, Program
+from tilewright.ir.enums import FunctionType as FunctionKind
+from tilewright.ir.enums import Level, Role
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class PendingMethod:
+    """A @pl.function or @pl.inline of a class body; @pl.program reads it."""
+
+    def __init__(self, function: FunctionType, options: Options, inline: bool = False) -> None:
+        self.function = function
+        self.options = options
+        self.inline = inline
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise ParserSyntaxError(
+            f"'{self.__name__}' is part of a program",
+            hint="Decorate its class with @pl.program and compile the program.",
+        )
+
+
+def source_of(
+    function: FunctionType,
+    options: Options,
+    enclosing: Mapping[str, Any],
+    *,
+    snapshot: Snapshot | None = None,
+) -> FunctionSource:
+    """A live function as something to read: its definition and the names it sees."""
+    found = capture.capture_function(function)
+    names = (snapshot or Snapshot()).namespace(function, enclosing)
+    return FunctionSource(
+        found.node,
+        names,
+        found.source,
+        options,
+        evaluated=annotations_of(function),
+        is_method=capture.is_method(function),
+    )
+
+
+def annotations_of(function: FunctionType) -> dict[str, Any]:
+    """Annotations that Python has evaluated; {} where it postpones or cannot evaluate them."""
+    try:
+        return dict(function.__annotations__)
+    except NameError:
+        return {}
+
+
+@overload
+def function(func: Callable[..., Any], /) -> Function: ...
+@overload
+def function(
+    *,
+    type: FunctionKind = ...,
+    level: Level | None = ...,
+    role: Role | None = ...,
+    attrs: Mapping[str, Any] | None = ...,
+    auto_scope: bool = ...,
+    strict_ssa: bool = ...,
+    external_source: str | None = ...,
+) -> Callable[[Callable[..., Any]], Function]: ...
+def function(
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    type: FunctionKind = FunctionKind.Opaque,
+    level: Level | None = None,
+    role: Role | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    auto_scope: bool = True,
+    strict_ssa: bool = False,
+    external_source: str | None = None,
+) -> Any:
+    """Reads a function of the parsed style; its body never runs as Python.
+
+    Outside a class it gives an `ir.Function`; in the class of a @pl.program it marks a function
+    of the program. Raises the author errors of `tilewright.errors`.
+    """
+    options = Options(type, level, role, attrs, auto_scope, strict_ssa, external_source)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    if func is None:
+        return lambda given: _declare(given, options, frame)
+    return _declare(func, options, frame)
+
+
+def _declare(func: Any, options: Options, frame: FrameType) -> Any:
+    _require_function(func, "function")
+    if capture.is_method(func):
+        return PendingMethod(func, options)
+    around = Standalone()
+    source = source_of(func, options, capture.enclosing_locals(frame))
+    return read_function(source, callees=around)
+
+
+def _require_function(func: Any, word: str) -> None:
+    if not isinstance(func, FunctionType):
+        raise ParserSyntaxError(f"@pl.{word} decorates a function, not {func!r}")
+
+
+def inline(func: Callable[..., Any]) -> Any:
+    """A helper whose statements are read in place at each call; no function is added."""
+    _require_function(func, "inline")
+    assert isinstance(func, FunctionType)
+    if capture.is_method(func):
+        return PendingMethod(func, Options(), inline=True)
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    return inline_of(func, capture.enclosing_locals(frame))
+
+
+def inline_of(func: FunctionType, enclosing: Mapping[str, Any]) -> InlineFunction:
+    """A live function as an inline helper."""
+    source = source_of(func, Options(), enclosing)
+    found = capture.CapturedFunction(source.node, source.source)
+    return InlineFunction(func.__name__, found, source.names, dict(source.evaluated))
+
+
+@overload
+def program(cls: type, /) -> Program: ...
+@overload
+def program(*, strict_ssa: bool = ...) -> Callable[[type], Program]: ...
+def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
+    """Reads the functions of a class as one program.
+
+    The class statement is found by the lines of its methods; ParserSyntaxError names every
+    candidate line when several definitions fit.
+    """
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    enclosing = capture.enclosing_locals(frame)
+    if cls is None:
+        return lambda given: _read_program(given, enclosing, strict_ssa)
+    return _read_program(cls, enclosing, strict_ssa)
+
+
+def _read_program(cls: type, enclosing: Mapping[str, Any], strict_ssa: bool) -> Program:
+    members = [item for item in vars(cls).values() if isinstance(item, PendingMethod)]
+    found = capture.capture_class(cls, [member.function for member in members])
+    require_plain_body(found.node, found.source)
+    _require_decorated(cls)
+    snapshot = Snapshot()
+    sources: list[FunctionSource] = []
+    inlines: dict[str, InlineFunction] = {}
+    for member in members:
+        if member.inline:
+            inlines[member.__name__] = inline_of(member.function, enclosing)
+            continue
+        options = member.options
+        if strict_ssa:
+            options = _strict(options)
+        sources.append(source_of(member.function, options, enclosing, snapshot=snapshot))
+    return ProgramReader(cls.__name__, sources, inlines=inlines).read()
+
+
+def _strict(options: Options) -> Options:
+    parts = {name: getattr(options, name) for name in options.__dataclass_fields__}
+    return Options(**{**parts, "strict_ssa": True})
+
+
+def _require_decorated(cls: type) -> None:
+    for name, item in vars(cls).items():
+        if isinstance(item, FunctionType):
+            raise ParserSyntaxError(
+                f"'{name}' of program '{cls.__name__}' is not decorated",
+                hint="Decorate it with @pl.function, or move it out of the class.",
+            )

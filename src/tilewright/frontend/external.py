@@ -1,0 +1,117 @@
+"""Functions whose body is not in the language: C++ sources and host Python."""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import TYPE_CHECKING
+
+from tilewright.errors import ParserSyntaxError
+from tilewright.frontend.signature import Signature, SignatureReader
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.enums import FunctionType, ParamDirection
+from tilewright.ops import control, host
+
+if TYPE_CHECKING:
+    from tilewright.frontend.program import FunctionSource
+
+_CORES = (FunctionType.AIC, FunctionType.AIV)
+
+
+def read_external(source: FunctionSource) -> Function:
+    """A function implemented in C++: its signature, and the path of its source.
+
+    Raises ParserSyntaxError unless it is an AIC or AIV function with the body `...`, and
+    ValueError when the file does not exist. A relative path counts from the defining file.
+    """
+    options = source.options
+    if options.func_type not in _CORES:
+        raise ParserSyntaxError(
+            "external_source is for AIC and AIV functions only",
+            source.source.span(source.node),
+            "Add type=pl.FunctionType.AIV.",
+        )
+    if not _is_bare(source.node.body):
+        raise ParserSyntaxError(
+            "The body of a function with external_source is '...'", source.source.span(source.node)
+        )
+    home = os.path.dirname(os.path.abspath(source.source.file))
+    path = os.path.normpath(os.path.join(home, options.external_source or ""))
+    if not os.path.isfile(path):
+        raise ValueError(f"external_source of '{source.title}' does not exist: {path}")
+    return _function(source, {"external_source": path}, body=None)
+
+
+def read_sub_worker(source: FunctionSource) -> Function:
+    """A host callback: its Python body is kept as text, without pl.func_attr directives."""
+    kept = [child for child in source.node.body if not _is_directive(child)]
+    attrs = _directives(source)
+    abstract = _is_bare(kept)
+    text = None if abstract else "\n".join(ast.unparse(child) for child in kept)
+    return _function(source, attrs, body=text)
+
+
+def _is_bare(body: list[ast.stmt]) -> bool:
+    rest = [child for child in body if not isinstance(child, ast.Pass)]
+    if len(rest) != 1 or not isinstance(rest[0], ast.Expr):
+        return False
+    return isinstance(rest[0].value, ast.Constant) and rest[0].value.value is Ellipsis
+
+
+def _is_directive(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "func_attr"
+
+
+def _directives(source: FunctionSource) -> dict[str, object]:
+    attrs: dict[str, object] = {}
+    begun = False
+    reader = SignatureReader(source.names, source.source).types
+    for position, node in enumerate(source.node.body):
+        is_doc = position == 0 and ast.get_docstring(source.node) is not None
+        if not _is_directive(node):
+            begun = begun or not is_doc
+            continue
+        if begun:
+            raise ParserSyntaxError(
+                "pl.func_attr must appear before every other statement of a function",
+                source.source.span(node),
+            )
+        assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        given: dict[str, object] = reader.evaluate(node.value.args[0])
+        for name in given:
+            if name in attrs:
+                raise ParserSyntaxError(
+                    f"Duplicate function attribute '{name}'", source.source.span(node)
+                )
+        attrs.update(given)
+    return attrs
+
+
+def _function(source: FunctionSource, attrs: dict[str, object], body: str | None) -> Function:
+    reader = SignatureReader(source.names, source.source, evaluated=source.evaluated)
+    signature = reader.read(source.node, skip=1 if source.is_method else 0)
+    builder = Builder()
+    block = Block(signature.params)
+    with builder, builder.inside(block), builder.located(source.source.span(source.node)):
+        host.python(body=body)
+        finals = _written(signature)
+        returned = finals[: len(signature.returns or ())]
+        builder.emit(control.return_, (tuple(returned), tuple(finals)))
+    return Function(
+        source.title,
+        signature.directions,
+        block,
+        tuple(value.type for value in returned),
+        func_type=source.options.func_type,
+        level=source.options.level,
+        role=source.options.role,
+        attrs={**(source.options.attrs or {}), **attrs},
+        span=source.source.span(source.node),
+    )
+
+
+def _written(signature: Signature) -> list[Value]:
+    pairs = zip(signature.params, signature.directions)
+    return [param for param, direction in pairs if direction is not ParamDirection.In]

@@ -1,0 +1,225 @@
+"""From the AST of a function to a Function of the IR: the parsed style's entry point."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
+from tilewright.frontend import parse_basic, parse_branches, parse_calls, parse_loops, parse_scopes
+from tilewright.frontend.annotations import DynVar
+from tilewright.frontend.capture import FunctionNode
+from tilewright.frontend.desugar import prepared_body
+from tilewright.frontend.inline import NoCallees
+from tilewright.frontend.liveness import analyse
+from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.parser import Callees, FunctionParser, Self, State, collected
+from tilewright.frontend.signature import Signature, SignatureReader
+from tilewright.frontend.typing import check_annotation
+from tilewright.frontend.words import FUNC_ATTR
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
+from tilewright.ir.types import TensorType, Type
+from tilewright.ops import control
+from tilewright.source import SourceText, Span
+
+STATEMENT_MODULES = (parse_basic, parse_branches, parse_calls, parse_loops, parse_scopes)
+"""Imported for what they register."""
+
+
+class InParamWritten(UserWarning):
+    """A tensor parameter without a direction is written; its direction becomes InOut."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of a function's decorator."""
+
+    func_type: FunctionType = FunctionType.Opaque
+    level: Level | None = None
+    role: Role | None = None
+    attrs: Mapping[str, Any] | None = None
+    auto_scope: bool = True
+    strict_ssa: bool = False
+    external_source: str | None = None
+
+
+def parse_function(
+    node: FunctionNode,
+    names: Namespace,
+    source: SourceText,
+    *,
+    callees: Callees | None = None,
+    options: Options | None = None,
+    evaluated: Mapping[str, Any] | None = None,
+    param_types: Mapping[str, Type] | None = None,
+    declare: dict[str, DynVar] | None = None,
+    is_method: bool = False,
+    name: str | None = None,
+) -> Function:
+    """Reads one `def` and gives its Function.
+
+    `names` is what the body may refer to, `source` the text that positions of `node` are in.
+    `evaluated` are annotations that Python evaluated already, `param_types` the types of
+    parameters whose annotation is bare or missing, and `declare` collects unknown names that
+    stand for dimensions (text parsing). Raises author errors, several of one body together.
+    """
+    options = options or Options()
+    reader = SignatureReader(
+        names, source, evaluated=evaluated, param_types=param_types, declare=declare
+    )
+    signature = reader.read(node, skip=1 if is_method else 0)
+    builder = Builder()
+    state = State(builder, callees or NoCallees(), params=signature.params)
+    for param in signature.params:
+        if isinstance(param.type, TensorType):
+            state.versions.own(param)
+    with builder:
+        return _Reader(node, names, source, state, signature, options, name or node.name).read()
+
+
+class _Reader:
+    """Reads the body of one function."""
+
+    def __init__(
+        self,
+        node: FunctionNode,
+        names: Namespace,
+        source: SourceText,
+        state: State,
+        signature: Signature,
+        options: Options,
+        name: str,
+    ) -> None:
+        self.node = node
+        self.state = state
+        self.signature = signature
+        self.options = options
+        self.name = name
+        body = prepared_body(node, source)
+        self.p = FunctionParser(
+            state,
+            names,
+            source,
+            live=analyse(body),
+            strict_ssa=options.strict_ssa,
+            function=name,
+        )
+        self.p.scope.update({param.name: param for param in signature.params})
+        self.p.scope["self"] = Self()
+        self.body = body
+
+    def read(self) -> Function:
+        p, state = self.p, self.state
+        attrs, body = self._prologue(self.body)
+        block = Block(self.signature.params)
+        with state.builder.inside(block):
+            p.block(body)
+            if p.yielded is not None:
+                p.report(ParserSyntaxError("pl.yield_ outside a loop or branch", self._span()))
+            values = self._returned()
+            if state.errors:
+                raise collected(state.errors)
+            directions = self._directions()
+            finals = self._finals(directions)
+            span = p.span(p.returned[1]) if p.returned else self._span()
+            state.builder.emit(control.return_, (tuple(values), tuple(finals)), span=span)
+        return Function(
+            self.name,
+            directions,
+            block,
+            tuple(value.type for value in values),
+            func_type=self.options.func_type,
+            level=self.options.level,
+            role=self.options.role,
+            attrs={**(self.options.attrs or {}), **attrs},
+            doc=ast.get_docstring(self.node),
+            span=self._span(),
+        )
+
+    def _span(self) -> Span:
+        """The name of the function in its `def` line."""
+        span = self.p.span(self.node)
+        start = span.col + len("def ")
+        return span._replace(col=start, end_line=span.line, end_col=start + len(self.node.name))
+
+    def _prologue(self, body: Sequence[ast.stmt]) -> tuple[dict[str, Any], Sequence[ast.stmt]]:
+        """The pl.func_attr directives that stand first, and the statements after them."""
+        attrs: dict[str, Any] = {}
+        count = 0
+        for node in body:
+            if not (isinstance(node, ast.Expr) and self._is_directive(node.value)):
+                break
+            assert isinstance(node.value, ast.Call)
+            self._read_directive(node.value, attrs)
+            count += 1
+        return attrs, body[count:]
+
+    def _is_directive(self, node: ast.expr) -> bool:
+        if not parse_basic.is_word_call(self.p, node, "func_attr"):
+            return False
+        assert isinstance(node, ast.Call)
+        return self.p.evaluate(node.func) is FUNC_ATTR
+
+    def _read_directive(self, call: ast.Call, attrs: dict[str, Any]) -> None:
+        p = self.p
+        if len(call.args) != 1 or not isinstance(call.args[0], ast.Dict) or call.keywords:
+            raise ParserSyntaxError("pl.func_attr takes one dictionary", p.span(call))
+        for key, given in zip(call.args[0].keys, call.args[0].values):
+            name = p.evaluate(key) if key is not None else None
+            if not isinstance(name, str):
+                raise ParserSyntaxError("The keys of pl.func_attr are strings", p.span(call))
+            if name in attrs or name in (self.options.attrs or {}):
+                assert key is not None
+                raise ParserSyntaxError(f"Duplicate function attribute '{name}'", p.span(key))
+            attrs[name] = p.operand(given)
+
+    def _returned(self) -> list[Value]:
+        p = self.p
+        given, node = p.returned or ([], None)
+        try:
+            values = [p.versions.newest(p.as_value(value)) for value in given]
+            self._check_returns(values, node)
+        except TilewrightError as error:
+            self.state.errors.append(error.locate(p.span(node) if node else self._span()))
+            return []
+        return values
+
+    def _check_returns(self, values: Sequence[Value], node: ast.Return | None) -> None:
+        declared = self.signature.returns
+        if declared is None or (self.state.errors and node is None):
+            return
+        if len(declared) != len(values):
+            raise ParserTypeError(
+                f"Function '{self.name}' declares {len(declared)} return value(s) "
+                f"but returns {len(values)}"
+            )
+        for position, (type_, value) in enumerate(zip(declared, values)):
+            check_annotation(f"return value {position}", type_, value.type)
+
+    def _directions(self) -> tuple[ParamDirection, ...]:
+        return tuple(map(self._direction, self.signature.params, self.signature.directions))
+
+    def _direction(self, param: Value, declared: ParamDirection) -> ParamDirection:
+        written = self.state.versions.newest(param) is not param
+        if declared is not ParamDirection.In or not written:
+            return declared
+        warnings.warn(
+            f"Parameter '{param.name}' of function '{self.name}' is written; "
+            f"declare it as pl.Out[...] or pl.InOut[...]",
+            InParamWritten,
+            stacklevel=2,
+        )
+        return ParamDirection.InOut
+
+    def _finals(self, directions: Sequence[ParamDirection]) -> list[Value]:
+        pairs = zip(self.signature.params, directions)
+        return [
+            self.state.versions.newest(param)
+            for param, direction in pairs
+            if direction is not ParamDirection.In
+        ]

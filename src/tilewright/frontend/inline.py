@@ -1,0 +1,139 @@
+"""Inline helpers: functions whose statements are read again at each call, in place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
+from tilewright.frontend.annotations import BARE, Directed, as_type
+from tilewright.frontend.capture import CapturedFunction
+from tilewright.frontend.desugar import prepared_body
+from tilewright.frontend.liveness import analyse
+from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.parser import FunctionParser, Self, State
+from tilewright.frontend.typing import Matcher, TypeEvaluator
+from tilewright.frontend.values import constant, is_number
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Value
+from tilewright.ir.types import ScalarType, Type
+from tilewright.source import Span
+
+MAX_DEPTH = 64
+
+
+class NoCallees:
+    """The functions that a helper called outside any program may call: none of its own."""
+
+    def method(self, name: str) -> Function | None:
+        """There is no `self`."""
+        del name
+
+    def method_names(self) -> list[str]:
+        """Nothing to suggest."""
+        return []
+
+    def use(self, function: Function) -> None:
+        """Calls of functions need a program."""
+        raise InvalidOperationError(
+            f"'{function.name}' is called outside a program", hint="Call it from a @pl.program."
+        )
+
+
+@dataclass
+class InlineFunction:
+    """A function decorated with @pl.inline. Calling it while a kernel is built expands it."""
+
+    name: str
+    captured: CapturedFunction
+    names: Namespace
+    evaluated: dict[str, Any] = field(default_factory=dict[str, Any])
+    in_program: bool = False
+
+    def __call__(self, *arguments: Any) -> Any:
+        state = State(Builder.current(), NoCallees())
+        for argument in arguments:
+            if isinstance(argument, Value):
+                state.params = (*state.params, argument)
+        result = expand(state, self, arguments, state.builder.span)
+        if state.errors:
+            raise state.errors[0]
+        return result
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        """The parameters of the `def`, without `self`."""
+        spec = self.captured.node.args
+        given = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+        return given[1:] if given and given[0].arg == "self" else given
+
+    def __repr__(self) -> str:
+        return f"<inline function {self.name}>"
+
+
+def expand(
+    state: State, function: InlineFunction, arguments: Sequence[Any], site: Span | None
+) -> Any:
+    """Reads the helper's statements into the current block; gives what it returns."""
+    params = function.parameters
+    if len(arguments) != len(params):
+        raise ParserTypeError(
+            f"Inline function '{function.name}' expects {len(params)} argument(s), "
+            f"got {len(arguments)}",
+            site,
+        )
+    if state.depth >= MAX_DEPTH:
+        raise ParserSyntaxError(f"Inline function '{function.name}' expands itself", site)
+    node, source = function.captured.node, function.captured.source
+    body = prepared_body(node, source)
+    live = analyse(body, (param.arg for param in params))
+    p = FunctionParser(state, function.names, source, site, live=live, function=function.name)
+    _bind_arguments(p, function, arguments, site)
+    p.scope["self"] = Self()
+    state.depth += 1
+    saved, names = state.builder.span, {v: v.name for v in arguments if isinstance(v, Value)}
+    try:
+        p.block(body)
+    finally:
+        state.depth -= 1
+        state.builder.span = saved
+    for value, name in names.items():
+        value.name = name
+    return _returned(p)
+
+
+def _returned(p: FunctionParser) -> Any:
+    if p.returned is None:
+        return None
+    values = [p.versions.newest(v) if isinstance(v, Value) else v for v in p.returned[0]]
+    return values[0] if len(values) == 1 else tuple(values) or None
+
+
+def _bind_arguments(
+    p: FunctionParser, function: InlineFunction, arguments: Sequence[Any], site: Span | None
+) -> None:
+    matcher = Matcher(f"inline function '{function.name}'")
+    types = TypeEvaluator(p.names, p.source, site, scope=p.scope)
+    for param, argument in zip(function.parameters, arguments):
+        declared = _declared(types, function, param)
+        if declared is not None and is_number(argument) and isinstance(declared, ScalarType):
+            argument = constant(argument, declared.dtype)
+        if declared is not None and isinstance(argument, Value):
+            types.computed(param, matcher.match, param.arg, declared, argument.type)
+        p.scope[param.arg] = argument
+        p.defined[param.arg] = ast.copy_location(ast.Name(param.arg, ast.Load()), param)
+        if isinstance(argument, Value) and argument not in p.state.params:
+            p.state.params = (*p.state.params, argument)
+
+
+def _declared(types: TypeEvaluator, function: InlineFunction, param: ast.arg) -> Type | None:
+    if param.annotation is None:
+        return None
+    given = function.evaluated.get(param.arg)
+    if given is None or isinstance(given, str):
+        given = types.annotation(param.annotation)
+    if isinstance(given, Directed):
+        given = given.inner
+    return None if given in BARE else types.computed(param, as_type, given)

@@ -1,0 +1,209 @@
+"""Calls: of operations, of functions of the program or of elsewhere, and of inline helpers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.dtypes import TASK_ID
+from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
+from tilewright.frontend.inline import InlineFunction, expand
+from tilewright.frontend.parse_basic import refresh_arguments
+from tilewright.frontend.parser import FunctionParser, callee, word
+from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
+from tilewright.frontend.typing import Matcher
+from tilewright.frontend.values import (
+    as_number,
+    constant,
+    convert,
+    is_number,
+    is_scalar,
+)
+from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
+from tilewright.ir.core import Function, Value
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.types import ScalarType, Type
+from tilewright.ops import control, memory, shape
+
+
+@callee(OpName)
+def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
+    """An operation by its public name."""
+    start = len(p.builder.block.ops)
+    arguments = p.items(node.args)
+    keywords = p.keywords(node)
+    for number, given in enumerate((*arguments, *keywords.values())):
+        if _is_foreign(given):
+            raise _foreign(p, node, number, given)
+    result = p.emitted(node, emit_call, function.path, arguments, keywords)
+    if len(p.builder.block.ops) > start + 1:
+        p.prune(start)
+    write_back(p)
+    return result
+
+
+def _is_foreign(given: Any) -> bool:
+    return type(given) is object or isinstance(given, (OpName, OpNamespace, Function))
+
+
+def _foreign(p: FunctionParser, node: ast.Call, number: int, given: Any) -> InvalidOperationError:
+    expressions = [*node.args, *(keyword.value for keyword in node.keywords)]
+    where = expressions[number] if number < len(expressions) else node
+    return InvalidOperationError(
+        f"'{ast.unparse(where)}' is {given!r}, which a kernel cannot use", p.span(where)
+    )
+
+
+def write_back(p: FunctionParser) -> None:
+    """A write into a part of a parameter writes the parameter."""
+    ops = p.builder.block.ops
+    op = ops[-1] if ops else None
+    if op is None or not op.opdef.tied or op.opdef is memory.assemble:
+        return
+    for result, operand in op.opdef.tied.items():
+        part = op.operands[operand]
+        if isinstance(part, Value):
+            put_back(p, part, op.results[result])
+
+
+def put_back(p: FunctionParser, part: Value, new: Value) -> None:
+    """Puts the new contents of a part that was sliced from a parameter into the parameter."""
+    op = part.op
+    if op is None or op.opdef is not shape.slice_ or op.attrs.get("drop_dims"):
+        return
+    whole = op.operands[0]
+    if p.versions.root(whole) is None:
+        return
+    newest = p.versions.newest(whole)
+    offsets = op.operands[op.opdef.operand_names.index("offset")]
+    value = memory.assemble(newest, new, offsets)
+    p.settle(p.builder.block.ops[-1])
+    p.rebind(newest, value)
+    if whole is not newest:
+        p.rebind(whole, value)
+
+
+@callee(Function)
+def call_function(p: FunctionParser, node: ast.Call, function: Function) -> Any:
+    """A function of this program, or one defined elsewhere, which joins the program."""
+    if _is_external(node):
+        p.state.callees.use(function)
+    attrs = tuple((name, as_attr(given)) for name, given in p.keywords(node).items())
+    results = emit_function_call(p, node, function, p.items(node.args), attrs)
+    refresh_arguments(p, node)
+    return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def _is_external(node: ast.Call) -> bool:
+    function = node.func
+    is_self = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+    return not (is_self and function.value.id == "self")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def emit_function_call(
+    p: FunctionParser,
+    node: ast.Call,
+    function: Function,
+    arguments: Sequence[Any],
+    attrs: tuple[tuple[str, Any], ...],
+) -> list[Value]:
+    """Emits a call; gives what the function returns, written arguments as their new versions."""
+    values, matcher = match_arguments(p, node, function, arguments)
+    written = _written_positions(function)
+    values = [p.versions.newest(v) if k in written else v for k, v in enumerate(values)]
+    for value in values:
+        if p.versions.is_stale(value):
+            raise p.stale_read(value, p.span(node))
+    types: tuple[Type, ...] = tuple(matcher.result(type_) for type_ in function.return_types)
+    details = {
+        "callee": function.name,
+        "result_types": types,
+        "tied_args": written,
+        "attrs": attrs,
+    }
+    op = p.builder.emit(control.call, (tuple(values),), details, span=p.span(node))
+    tied = dict(zip(written, op.results[len(types) :]))
+    p.versions.note_writes(op)
+    for position, result in tied.items():
+        result.name = values[position].name
+        p.rebind(values[position], result)
+        put_back(p, values[position], result)
+    aliases = returned_parameters(function)
+    returned = zip(op.results, aliases)
+    return [tied.get(alias, result) if alias is not None else result for result, alias in returned]
+
+
+def _written_positions(function: Function) -> tuple[int, ...]:
+    directions = enumerate(function.directions)
+    return tuple(k for k, direction in directions if direction is not ParamDirection.In)
+
+
+def returned_parameters(function: Function) -> list[int | None]:
+    """For each returned value, the Out or InOut parameter whose final contents it is."""
+    if not function.body.ops:
+        return [None] * len(function.return_types)
+    returned, finals = function.body.terminator.operands[:2]
+    positions = dict(zip(finals, _written_positions(function)))
+    return [positions.get(value) for value in returned]
+
+
+def match_arguments(
+    p: FunctionParser, node: ast.Call, function: Function, arguments: Sequence[Any]
+) -> tuple[list[Value], Matcher]:
+    """Arguments as values of the parameters' types; raises ParserTypeError and argument errors."""
+    params = function.params
+    if len(arguments) != len(params):
+        raise ParserTypeError(
+            f"Function '{function.name}' expects {len(params)} argument(s), got {len(arguments)}",
+            p.span(node),
+        )
+    matcher = Matcher(f"call of '{function.name}'")
+    values: list[Value] = []
+    for param, argument, expression in zip(params, arguments, node.args):
+        value = p.computed(expression, _fitted, p, param.type, argument)
+        p.computed(expression, matcher.match, param.name, param.type, value.type)
+        values.append(value)
+    return values, matcher
+
+
+def _fitted(p: FunctionParser, type_: Type, argument: Any) -> Value:
+    """An argument as a value; numbers and integer scalars take the parameter's dtype."""
+    if isinstance(type_, ScalarType):
+        if is_number(argument):
+            return constant(as_number(argument), type_.dtype)
+        if is_scalar(argument) and argument.type.dtype.is_int() and type_.dtype.is_int():
+            return convert(argument, type_.dtype)
+    return p.as_value(argument)
+
+
+@callee(InlineFunction)
+def call_inline(p: FunctionParser, node: ast.Call, function: InlineFunction) -> Any:
+    """The statements of an inline helper, in place."""
+    if node.keywords:
+        raise ParserTypeError(
+            f"Inline function '{function.name}' takes no keyword arguments", p.span(node)
+        )
+    arguments = [p.operand(argument) for argument in node.args]
+    result = expand(p.state, function, arguments, p.span(node))
+    refresh_arguments(p, node)
+    return result
+
+
+@word(SUBMIT, SPMD_SUBMIT)
+def call_submit(p: FunctionParser, node: ast.Call, function: Any) -> Any:
+    """`res, tid = pl.submit(self.kernel, *args, deps=[...])`."""
+    kernel, *arguments = p.items(node.args) or [None]
+    if not isinstance(kernel, Function):
+        raise ParserTypeError(f"{function.path} takes a function of the program first", p.span(node))
+    keywords = p.keywords(node)
+    if function is SPMD_SUBMIT and "core_num" not in keywords:
+        raise ParserSyntaxError("pl.spmd_submit needs core_num=", p.span(node))
+    keywords.pop("deps", None)
+    attrs = (("submit", True), *((name, as_attr(given)) for name, given in keywords.items()))
+    call = ast.Call(node.func, node.args[1:], [])
+    ast.copy_location(call, node)
+    results = emit_function_call(p, call, kernel, arguments, attrs)
+    refresh_arguments(p, call)
+    return (*results, constant(0, TASK_ID))
+

@@ -1,0 +1,268 @@
+"""What `pl` and `pld` are made of: names of operations, and words that only the parser knows.
+
+An `OpName` works wherever a builder is active: in a parsed body, and in a helper called while a
+kernel is traced. Anywhere else it refuses.
+"""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
+from tilewright.frontend.values import constant, is_number
+from tilewright.ops.extents import as_dim
+
+
+class Word:
+    """A name that has a meaning only in the source of a kernel: `pl.range`, `pl.at`, `pl.yield_`."""
+
+    __slots__ = ("doc", "path")
+
+    def __init__(self, path: str, doc: str) -> None:
+        self.path = path
+        self.doc = doc
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise InvalidOperationError(
+            f"{self.path} can be used only in the body of a kernel",
+            hint="Decorate the function with @pl.function, @pl.inline or @pl.jit.",
+        )
+
+    def __repr__(self) -> str:
+        return self.path
+
+
+class LoopWord(Word):
+    """A word that heads a `for` loop."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, path: str, kind: ForKind, doc: str) -> None:
+        super().__init__(path, doc)
+        self.kind = kind
+
+
+class ScopeWord(Word):
+    """A word that heads a `with` statement."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, doc: str) -> None:
+        super().__init__(f"pl.{kind}", doc)
+        self.kind = kind
+
+
+class OpName:
+    """A public name of operations; calling it emits the one that its arguments select."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            Builder.current()
+        except InternalError:
+            raise InvalidOperationError(
+                f"{self.path} can be called only in a kernel",
+                hint="Decorate the function with @pl.function, @pl.inline or @pl.jit.",
+            ) from None
+        return emit_call(self.path, args, kwargs)
+
+    @property
+    def doc(self) -> str | None:
+        """The documentation of the operation's page."""
+        spellings = SPELLINGS.get(self.path)
+        return spellings[0].target.__doc__ if spellings else None
+
+    def __repr__(self) -> str:
+        return self.path
+
+
+class OpNamespace:
+    """A dotted prefix of public names: `pl.tile`, `pl.loop`, `pl.op.memory`."""
+
+    def __init__(self, path: str, extra: dict[str, Any] | None = None) -> None:
+        self._path = path
+        vars(self).update(extra or {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = find_name(f"{self._path}.{name}")
+        if found is None:
+            raise AttributeError(f"{self._path} has no {name}")
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted({*vars(self), *names_under(self._path)} - {"_path"})
+
+    def __repr__(self) -> str:
+        return f"<namespace {self._path}>"
+
+
+def canonical(path: str) -> str | None:
+    """The op that a path names directly: `pl.op.memory.update`, `pl.loop.load`; else None."""
+    parts = path.split(".")[1:]
+    if parts and parts[0] == "op":
+        parts = parts[1:]
+    elif not parts or parts[0] != "loop":
+        return None
+    return ".".join(p[:-1] if p.endswith("_") and keyword.iskeyword(p[:-1]) else p for p in parts)
+
+
+def find_name(path: str) -> OpName | OpNamespace | None:
+    """The operation or namespace at a dotted path, or None."""
+    if path in SPELLINGS or (canonical(path) or "") in OPS:
+        return OpName(path)
+    return OpNamespace(path) if any(True for _ in names_under(path)) else None
+
+
+def names_under(path: str) -> Iterator[str]:
+    """The names that stand directly under a dotted path."""
+    prefix = path + "."
+    for spelling in SPELLINGS:
+        if spelling.startswith(prefix):
+            yield spelling[len(prefix) :].partition(".")[0]
+    inner = canonical(prefix + "x")
+    if inner is None:
+        return
+    home = inner[:-1]
+    for name in OPS:
+        if name.startswith(home):
+            word = name[len(home) :].partition(".")[0]
+            yield word + "_" if keyword.iskeyword(word) else word
+
+
+def emit_call(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Emits the operation that `path` names for these arguments and gives its results."""
+    spellings = SPELLINGS.get(path)
+    if spellings is None:
+        return _emit_canonical(path, args, kwargs)
+    spelling = spellings[0] if len(spellings) == 1 else _select(path, spellings, args, kwargs)
+    try:
+        return spelling.build(*args, **kwargs)
+    except TilewrightError:
+        raise
+    except TypeError as error:
+        raise _misfit(path, spelling, args, kwargs, error) from error
+    except ValueError as error:
+        raise InvalidOperationError(f"{path}: {error}") from error
+
+
+def _select(
+    path: str, spellings: list[Spelling], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Spelling:
+    for spelling in spellings:
+        if _accepts(spelling, args, kwargs):
+            return spelling
+    for spelling in spellings:
+        if _binds(spelling, args, kwargs):
+            kinds = ", ".join(described(arg) for arg in (*args, *kwargs.values()))
+            raise InvalidOperationError(
+                f"{path} does not take arguments of these kinds: {kinds}", hint=usage(spellings)
+            )
+    return spellings[0]
+
+
+def _accepts(spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    if spelling.accepts is None:
+        return _binds(spelling, args, kwargs)
+    try:
+        return spelling.accepts(*args, **kwargs)
+    except TypeError:
+        return False
+
+
+def _binds(spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    try:
+        spelling.signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _misfit(
+    path: str, spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any], error: TypeError
+) -> InvalidOperationError:
+    try:
+        spelling.signature.bind(*args, **kwargs)
+    except TypeError as mismatch:
+        return InvalidOperationError(f"{path}: {mismatch}", hint=usage([spelling]))
+    return InvalidOperationError(f"{path}: {error}")
+
+
+def usage(spellings: Sequence[Spelling]) -> str:
+    """How an operation is called."""
+    forms = [f"{s.path}{s.signature.replace(return_annotation=s.signature.empty)}" for s in spellings]
+    return "Usage: " + " or ".join(dict.fromkeys(forms))
+
+
+def described(given: Any) -> str:
+    """What an argument is, for messages."""
+    return str(given.type) if isinstance(given, Value) else repr(given)
+
+
+def _emit_canonical(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    opdef = OPS.get(canonical(path) or "")
+    if opdef is None:
+        raise unknown_operation(path)
+    operands = [as_operand(arg) for arg in args]
+    attrs = {
+        name: as_operand(given) if name in opdef.operand_names else as_attr(given)
+        for name, given in kwargs.items()
+    }
+    missing = _missing(opdef, len(operands), attrs)
+    if missing:
+        raise InvalidOperationError(f"{path}: missing {', '.join(missing)}")
+    return opdef(*operands, **attrs)
+
+
+def _missing(opdef: OpDef[..., Any], count: int, attrs: dict[str, Any]) -> list[str]:
+    needed = [name for name in opdef.attr_names if name not in opdef.attr_defaults]
+    return [name for name in needed if name not in attrs]
+
+
+def as_operand(given: Any) -> Any:
+    """One operand entry: numbers become constants, also inside lists."""
+    if isinstance(given, (list, tuple)):
+        return tuple(as_operand(item) for item in given)  # pyright: ignore[reportUnknownVariableType]
+    return constant(given) if is_number(given) else given
+
+
+def as_attr(given: Any) -> Any:
+    """One attribute: lists become tuples, scalars of the body become expressions."""
+    if isinstance(given, (list, tuple)):
+        return tuple(as_attr(item) for item in given)  # pyright: ignore[reportUnknownVariableType]
+    return as_dim(given) if isinstance(given, Value) else given
+
+
+def unknown_operation(path: str) -> InvalidOperationError:
+    """The error for a name that `pl` does not have, with the nearest that it has."""
+    home, _, name = path.rpartition(".")
+    close = difflib.get_close_matches(name, list(_candidates(home)), n=1)
+    hint = f"Did you mean '{home}.{close[0]}'?" if close else None
+    return InvalidOperationError(f"Unknown operation '{path}'", hint=hint)
+
+
+_EXTRA: dict[str, Callable[[], Iterable[str]]] = {}
+
+
+def _candidates(home: str) -> Iterator[str]:
+    yield from names_under(home)
+    if home in _EXTRA:
+        yield from _EXTRA[home]()
+
+
+def register_names(home: str, names: Callable[[], Iterable[str]]) -> None:
+    """Let `home` suggest also these names when an unknown one is met."""
+    _EXTRA[home] = names

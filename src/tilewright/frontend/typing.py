@@ -1,0 +1,246 @@
+"""Annotations in the source: evaluated to types, compared with values, matched with arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.errors import (
+    DTypeMismatch,
+    ParserTypeError,
+    RankMismatch,
+    ShapeMismatch,
+    TilewrightError,
+)
+from tilewright.frontend.annotations import DynVar, as_type
+from tilewright.frontend.evaluator import Evaluator
+from tilewright.frontend.namespace import MISSING, Namespace
+from tilewright.ir.affine import Expr, Symbol, equal, maximum, minimum, solve_for, substitute, symbols
+from tilewright.ir.core import Value
+from tilewright.ir.rewrite import substitute_type
+from tilewright.ir.types import (
+    ArrayType,
+    Dim,
+    ScalarType,
+    Shape,
+    ShapedType,
+    TensorType,
+    TileType,
+    TupleType,
+    Type,
+)
+from tilewright.ops.extents import as_dim
+from tilewright.source import SourceText, Span
+
+Lookup = Callable[[ast.Name], Any]
+
+
+class TypeEvaluator(Evaluator):
+    """Evaluates annotations: integer scalars in scope stand for their extents.
+
+    `scope` gives the names of the body or the parameters. With `declare`, an unknown name becomes
+    a dynamic dimension, kept there (the text parser).
+    """
+
+    def __init__(
+        self,
+        names: Namespace,
+        source: SourceText,
+        parent: Span | None = None,
+        *,
+        scope: Mapping[str, Any] | None = None,
+        declare: dict[str, DynVar] | None = None,
+    ) -> None:
+        super().__init__(names, source, parent)
+        self.scope: Mapping[str, Any] = {} if scope is None else scope
+        self.declare = declare
+
+    def type(self, node: ast.expr) -> Type:
+        """The type that an annotation names; raises ParserTypeError at it."""
+        return self.computed(node, as_type, self.annotation(node))
+
+    def annotation(self, node: ast.expr) -> Any:
+        """The object that an annotation evaluates to; quoted annotations are read."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return self._quoted(node, node.value)
+        return self.evaluate(node)
+
+    def _quoted(self, node: ast.Constant, text: str) -> Any:
+        try:
+            inner = ast.parse(text, mode="eval").body
+        except SyntaxError:
+            raise ParserTypeError(f"{text!r} is not an annotation", self.span(node)) from None
+        for child in ast.walk(inner):
+            ast.copy_location(child, node)
+        return self.evaluate(inner)
+
+    def eval_Name(self, node: ast.Name) -> Any:
+        found = self.scope.get(node.id, MISSING)
+        if found is MISSING:
+            found = self.names.lookup(node.id)
+        if found is MISSING:
+            return self._declared(node)
+        if isinstance(found, Value) and isinstance(found.type, ScalarType):
+            return as_dim(found) if found.type.dtype.is_int() else found
+        return found
+
+    def _declared(self, node: ast.Name) -> Any:
+        if self.declare is None:
+            raise self.undefined(node)
+        return self.declare.setdefault(node.id, DynVar(node.id, 0))
+
+    def attribute(self, base: Any, node: ast.Attribute) -> Any:
+        if isinstance(base, Value):
+            return super().attribute(base.type, node)
+        return super().attribute(base, node)
+
+    def call(self, node: ast.Call, function: Any) -> Any:
+        if function in (min, max):
+            arguments = self.items(node.args)
+            if any(isinstance(a, (Expr, Symbol)) for a in arguments):
+                extremum = minimum if function is min else maximum
+                return self.computed(node, extremum, *arguments)
+        return super().call(node, function)
+
+
+def kind_name(type_: Type) -> str:
+    """`Tensor`, `Tile`, `Scalar`, ... for messages."""
+    return type(type_).__name__.removesuffix("Type")
+
+
+def check_annotation(name: str, declared: Type, actual: Type) -> None:
+    """Raises ParserTypeError when an annotation contradicts the type of its value."""
+    problem = _contradiction(declared, actual)
+    if problem:
+        raise ParserTypeError(
+            f"Type annotation for '{name}' {problem}", hint=f"Change annotation to: {actual}"
+        )
+
+
+def _contradiction(declared: Type, actual: Type) -> str | None:
+    if kind_name(declared) != kind_name(actual):
+        return f"is {kind_name(declared)} but expression has type {actual}"
+    if isinstance(declared, ShapedType) and isinstance(actual, ShapedType):
+        return _shape_contradiction(declared, actual)
+    if isinstance(declared, TupleType) and isinstance(actual, TupleType):
+        pairs = zip(declared.items, actual.items)
+        inner = [p for p in (_contradiction(a, b) for a, b in pairs) if p]
+        return inner[0] if inner else None
+    if isinstance(declared, (ScalarType, ArrayType)) and declared != actual:
+        return f"is {declared} but expression has type {actual}"
+    return None
+
+
+def _shape_contradiction(declared: ShapedType, actual: ShapedType) -> str | None:
+    if declared.dtype is not actual.dtype:
+        return f"has dtype {declared.dtype} but expression has dtype {actual.dtype}"
+    if declared.rank != actual.rank:
+        return f"has rank {declared.rank} but expression has rank {actual.rank}"
+    for axis, (wanted, given) in enumerate(zip(declared.shape, actual.shape)):
+        if wanted != given and equal(wanted, given) is False:
+            return (
+                f"has shape dimension {axis} = {wanted} "
+                f"but expression has shape dimension {axis} = {given}"
+            )
+    return None
+
+
+def refined(declared: Type, actual: Type) -> Type:
+    """The actual type with what an annotation adds: a view, a memory reference, a space."""
+    if not isinstance(declared, (TensorType, TileType)) or declared == actual:
+        return actual
+    assert isinstance(actual, (TensorType, TileType))
+    changes: dict[str, Any] = {}
+    for name in ("view", "memref", "space"):
+        added = getattr(declared, name, None)
+        if added is not None:
+            changes[name] = added
+    return replace(actual, **changes) if changes else actual
+
+
+class Matcher:
+    """Matches declared parameter types with argument types, binding dynamic dimensions."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.bound: dict[Symbol, Dim] = {}
+
+    def match(self, name: str, declared: Type, actual: Type) -> None:
+        """Raises an argument error naming the parameter unless `actual` fits `declared`."""
+        try:
+            self._match(declared, actual)
+        except TilewrightError as error:
+            error.message = f"{self.what}: parameter '{name}': {error.message}"
+            error.args = (error.message,)
+            raise
+
+    def _match(self, declared: Type, actual: Type) -> None:
+        if not _same_kind(declared, actual):
+            raise ParserTypeError(f"expects {declared}, got {actual}")
+        if isinstance(declared, ShapedType) and isinstance(actual, ShapedType):
+            self._match_shaped(declared, actual)
+        elif isinstance(declared, TupleType) and isinstance(actual, TupleType):
+            if len(declared.items) != len(actual.items):
+                raise ParserTypeError(f"expects {declared}, got {actual}")
+            for left, right in zip(declared.items, actual.items):
+                self._match(left, right)
+        elif isinstance(declared, ScalarType) and declared != actual:
+            raise DTypeMismatch(f"expects {declared}, got {actual}", hint="Convert with pl.cast.")
+
+    def _match_shaped(self, declared: ShapedType, actual: ShapedType) -> None:
+        if declared.dtype is not actual.dtype:
+            raise DTypeMismatch(f"expects dtype {declared.dtype}, got {actual.dtype} ({actual})")
+        if declared.rank != actual.rank:
+            raise RankMismatch(f"expects rank {declared.rank}, got {actual.rank} ({actual})")
+        for axis, (wanted, given) in enumerate(zip(declared.shape, actual.shape)):
+            if not self.match_dim(wanted, given):
+                raise ShapeMismatch(
+                    f"expects shape dimension {axis} = {wanted}, got {given} ({actual})"
+                )
+        self._match_space(declared, actual)
+
+    def _match_space(self, declared: ShapedType, actual: ShapedType) -> None:
+        if isinstance(declared, TileType) and isinstance(actual, TileType):
+            spaces = {declared.space, actual.space} - {None}
+            if len(spaces) > 1:
+                raise ParserTypeError(f"expects memory space {declared.space}, got {actual.space}")
+
+    def match_dim(self, wanted: Dim, given: Dim) -> bool:
+        """True unless the extents provably differ; binds the dimension that is left open."""
+        if isinstance(wanted, int):
+            return wanted == given or equal(wanted, given) is not False
+        known = substitute(wanted, {s: d for s, d in self.bound.items()})
+        free = [symbol for symbol in symbols(known) if isinstance(symbol, Symbol)]
+        if not free:
+            return known == given or equal(known, given) is not False
+        if len(free) == 1:
+            solution = solve_for(known, free[0], given)
+            if solution is None:
+                return not (isinstance(given, int) and _is_affine_in(known, free[0]))
+            self.bound[free[0]] = solution
+        return True
+
+    def result(self, type_: Type) -> Type:
+        """A declared result type with the bound dimensions put in."""
+        if not self.bound:
+            return type_
+        return substitute_type(type_, {s: d + Expr(0, {}) for s, d in self.bound.items()})
+
+
+def _is_affine_in(expr: Expr, symbol: Symbol) -> bool:
+    return set(expr.terms) == {symbol}
+
+
+def _same_kind(declared: Type, actual: Type) -> bool:
+    if isinstance(declared, TensorType) and isinstance(actual, TensorType):
+        return True
+    return type(declared) is type(actual)
+
+
+def same_shapes(left: Shape, right: Shape) -> bool:
+    """True unless two shapes provably differ."""
+    return len(left) == len(right) and all(
+        a == b or equal(a, b) is not False for a, b in zip(left, right)
+    )

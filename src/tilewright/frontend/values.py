@@ -1,0 +1,151 @@
+"""Between Python and the IR: literals, constants, and scalars that must agree on a dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, FP32, INDEX, INT64, DType
+from tilewright.errors import ParserTypeError
+from tilewright.ir.affine import Symbol
+from tilewright.ir.affine.expr import Expr, FloorDiv, Max, Min, Product
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Value
+from tilewright.ir.enums import Rounding
+from tilewright.ir.opdef import OpDef
+from tilewright.ir.types import ScalarType
+from tilewright.ops import arith
+from tilewright.ops.cast import cast
+
+Number = bool | int | float
+SymbolValue = Callable[[Symbol], Value]
+_BARE_LITERALS = (INDEX, FP32, BOOL)
+
+
+def is_number(given: Any) -> bool:
+    """True for Python and numpy numbers and booleans."""
+    return isinstance(given, (bool, int, float, np.number, np.bool_))
+
+
+def as_number(given: Any) -> Number:
+    """A Python number for a Python or numpy number."""
+    return given.item() if isinstance(given, (np.number, np.bool_)) else given
+
+
+def literal_dtype(value: Number) -> DType:
+    """The dtype of a bare literal: BOOL, INDEX or FP32."""
+    if isinstance(value, bool):
+        return BOOL
+    return INDEX if isinstance(value, int) else FP32
+
+
+def literal_of(value: Value) -> Number | None:
+    """The Python number that a constant of a bare literal's dtype stands for, or None."""
+    op = value.op
+    if op is None or op.opdef is not arith.const or op.attrs["dtype"] not in _BARE_LITERALS:
+        return None
+    return op.attrs["value"]
+
+
+def constant(value: Number, dtype: DType | None = None) -> Value:
+    """A constant of `dtype`, by default the bare literal's; raises ParserTypeError."""
+    dtype = dtype or literal_dtype(value)
+    if isinstance(value, bool) is not (dtype is BOOL):
+        raise ParserTypeError(f"{value} is not a value of {dtype}")
+    if isinstance(value, float) and not dtype.is_float():
+        raise ParserTypeError(
+            f"the float {value} cannot be used as {dtype}", hint="Convert it with pl.cast."
+        )
+    value = float(value) if dtype.is_float() else value
+    return Builder.current().constant(value, dtype)
+
+
+def dtype_of(value: Value) -> DType:
+    """The dtype of a scalar value."""
+    assert isinstance(value.type, ScalarType)
+    return value.type.dtype
+
+
+def is_scalar(given: Any) -> bool:
+    """True for a scalar of the IR."""
+    return isinstance(given, Value) and isinstance(given.type, ScalarType)
+
+
+def convert(value: Value, dtype: DType) -> Value:
+    """`value` as `dtype`; itself when it has that dtype already."""
+    if dtype_of(value) is dtype:
+        return value
+    return cast(value, dtype=dtype, mode=Rounding.RINT)
+
+
+def unify(left: Any, right: Any) -> tuple[Value, Value]:
+    """Two scalar operands with one dtype: literals adopt, like kinds widen; else ParserTypeError."""
+    if not isinstance(left, Value):
+        return adopt(left, right), right
+    if not isinstance(right, Value):
+        return left, adopt(right, left)
+    dtype = common_dtype(dtype_of(left), dtype_of(right))
+    return convert(left, dtype), convert(right, dtype)
+
+
+def adopt(literal: Number, other: Value) -> Value:
+    """A literal as a constant of the other operand's dtype."""
+    return constant(as_number(literal), dtype_of(other))
+
+
+def common_dtype(left: DType, right: DType) -> DType:
+    """The dtype in which two scalars meet; raises ParserTypeError for different kinds."""
+    if left is right:
+        return left
+    if left.is_float() and right.is_float():
+        return left if left.bits >= right.bits else right
+    if left.is_int() and right.is_int():
+        return _common_int(left, right)
+    raise ParserTypeError(
+        f"scalars of {left} and {right} do not combine", hint="Convert one with pl.cast."
+    )
+
+
+def _common_int(left: DType, right: DType) -> DType:
+    if INDEX in (left, right):
+        other = right if left is INDEX else left
+        return INT64 if other is INT64 else INDEX if other.bits < 64 else other
+    if left.bits != right.bits:
+        return left if left.bits > right.bits else right
+    return left if left.is_signed_int() else right
+
+
+def emit_expr(expr: Expr, value_of: SymbolValue) -> Value:
+    """Operations that compute an affine expression as an INDEX scalar."""
+    total: Value | None = None
+    for atom, coefficient in expr.terms.items():
+        term = _emit_atom(atom, value_of)
+        if coefficient != 1:
+            term = arith.mul(term, constant(coefficient))
+        total = term if total is None else arith.add(total, term)
+    if total is None:
+        return constant(expr.const)
+    return arith.add(total, constant(expr.const)) if expr.const else total
+
+
+def _emit_atom(atom: Any, value_of: SymbolValue) -> Value:
+    if isinstance(atom, Symbol):
+        return convert(value_of(atom), INDEX)
+    if isinstance(atom, FloorDiv):
+        divisor = atom.divisor
+        right = constant(divisor) if isinstance(divisor, int) else emit_expr(divisor, value_of)
+        return arith.floordiv(emit_expr(atom.numerator, value_of), right)
+    if isinstance(atom, Product):
+        return _chain(arith.mul, [_emit_atom(factor, value_of) for factor in atom.factors])
+    assert isinstance(atom, (Min, Max))
+    word = arith.min_ if isinstance(atom, Min) else arith.max_
+    return _chain(word, [emit_expr(arg, value_of) for arg in atom.args])
+
+
+def _chain(word: OpDef[..., Value], values: list[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = word(total, value)
+    return total

@@ -1,0 +1,89 @@
+"""The current version of each tensor that the caller owns.
+
+A write to a tensor parameter gives a new version of it. However many names and views it has, one version
+is current; the function ends with the last. A loop in which a parameter is written carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tilewright.ir.core import Operation, Value
+
+
+@dataclass
+class Versions:
+    """`current[r]` is the newest version of root `r`; `roots` maps every version to its root."""
+
+    current: list[Value] = field(default_factory=list[Value])
+    roots: dict[Value, int] = field(default_factory=dict[Value, int])
+
+    def own(self, value: Value) -> None:
+        """Makes `value` the first version of a new root."""
+        self.roots[value] = len(self.current)
+        self.current.append(value)
+
+    def root(self, value: Value) -> int | None:
+        """The root that `value` is a version of, or None."""
+        return self.roots.get(value)
+
+    def advance(self, root: int, value: Value) -> None:
+        """Makes `value` the newest version of `root`."""
+        self.roots[value] = root
+        self.current[root] = value
+
+    def newest(self, value: Value) -> Value:
+        """The current version of the root of `value`; `value` itself when it has none."""
+        root = self.roots.get(value)
+        return value if root is None else self.current[root]
+
+    def is_stale(self, value: Value) -> bool:
+        """True when a newer version of the same root exists."""
+        return self.newest(value) is not value
+
+    def note_writes(self, op: Operation) -> None:
+        """Follows the tied results of an operation that has just been emitted."""
+        for result, operand in tied_pairs(op):
+            root = self.roots.get(operand)
+            if root is not None:
+                self.advance(root, result)
+
+    def mark(self) -> list[Value]:
+        """The current versions, to compare or restore later."""
+        return list(self.current)
+
+    def restore(self, mark: list[Value]) -> None:
+        """Goes back to the versions of `mark`."""
+        self.current[:] = mark
+
+    def changed_since(self, mark: list[Value]) -> list[int]:
+        """Roots with another current version than in `mark`, in order."""
+        pairs = enumerate(zip(self.current, mark, strict=True))
+        return [root for root, (now, then) in pairs if now is not then]
+
+
+def tied_pairs(op: Operation) -> Iterable[tuple[Value, Value]]:
+    """(result, operand) for each result that is a new version of an operand."""
+    if op.opdef.name == "control.call":
+        count = len(op.attrs["result_types"])
+        args = op.operands[0]
+        yield from zip(op.results[count:], (args[position] for position in op.attrs["tied_args"]))
+        return
+    for result, operand in op.opdef.tied.items():
+        entry = op.operands[operand]
+        if isinstance(entry, Value):
+            yield op.results[result], entry
+
+
+def writes_through(value: Value, origin: Value) -> bool:
+    """True when `value` is a later version of `origin`, reached by writes alone."""
+    while value is not origin:
+        op = value.op
+        if op is None:
+            return False
+        earlier = dict(tied_pairs(op)).get(value)
+        if earlier is None:
+            return False
+        value = earlier
+    return True

@@ -1,0 +1,106 @@
+"""Everything that `pl` and `pld` hold besides operations, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.frontend import annotations as A
+from tilewright.frontend import words
+from tilewright.frontend.decorators import function, inline, program
+from tilewright.frontend.evaluator import runs_at_compile_time
+from tilewright.frontend.hints import cross_core_slot, split
+from tilewright.frontend.surface import OpNamespace, Word, register_names
+from tilewright.ir import enums
+from tilewright.ir.types import MemRef
+
+ENUMS: dict[str, Any] = {
+    "AtomicType": enums.AtomicType,
+    "CompactMode": enums.CompactMode,
+    "ForKind": enums.ForKind,
+    "FunctionType": enums.FunctionType,
+    "Level": enums.Level,
+    "Mem": enums.MemorySpace,
+    "MemorySpace": enums.MemorySpace,
+    "PadValue": enums.PadValue,
+    "ParamDirection": enums.ParamDirection,
+    "PipeType": enums.PipeType,
+    "Role": enums.Role,
+    "Rounding": enums.Rounding,
+    "ScopeMode": enums.ScopeMode,
+    "SplitMode": enums.SplitMode,
+    "TensorLayout": enums.TensorLayout,
+    "TileLayout": enums.TileLayout,
+}
+LAYOUTS: dict[str, Any] = {layout.name: layout for layout in enums.TensorLayout}
+DTYPES: dict[str, Any] = {dtype.name: dtype for dtype in dtypes.ALL}
+TYPES: dict[str, Any] = {
+    "Tensor": A.Tensor,
+    "Tile": A.Tile,
+    "Scalar": A.Scalar,
+    "Array": A.Array,
+    "Tuple": A.Tuple,
+    "Buffer": A.Buffer,
+    "Ptr": A.Ptr,
+    "Out": A.Out,
+    "InOut": A.InOut,
+    "MemRef": MemRef,
+    "TensorView": A.tensor_view,
+    "TileView": A.tile_view,
+    "DynVar": A.DynVar,
+    "TaskId": A.Scalar[dtypes.TASK_ID],
+    "dynamic": A.dynamic,
+}
+DISTRIBUTED_ENUMS: dict[str, Any] = {
+    "NotifyOp": enums.NotifyOp,
+    "WaitCmp": enums.WaitCmp,
+    "ReduceOp": enums.ReduceOp,
+    "AtomicType": enums.AtomicType,
+}
+AUTO = -1
+"""The base of a reserved buffer that the compiler places."""
+
+
+def _words() -> dict[str, Any]:
+    named: tuple[Word, ...] = (*words.LOOPS, *words.SCOPES, *words.OTHERS)
+    return {word.path.rpartition(".")[2]: word for word in named}
+
+
+def _loop_words() -> dict[str, Any]:
+    return {"lanes": words.LANES}
+
+
+PL: dict[str, Any] = {
+    **ENUMS,
+    **LAYOUTS,
+    **DTYPES,
+    **TYPES,
+    **_words(),
+    "function": function,
+    "program": program,
+    "inline": inline,
+    "split": split,
+    "cross_core_slot": cross_core_slot,
+    "AUTO": AUTO,
+    "loop": OpNamespace("pl.loop", _loop_words()),
+    "op": OpNamespace("pl.op"),
+}
+PLD: dict[str, Any] = {
+    **DISTRIBUTED_ENUMS,
+    "DistributedTensor": A.DistributedTensor,
+    "CommCtx": A.CommCtx,
+}
+
+runs_at_compile_time(A.tensor_view, A.tile_view, A.dynamic, MemRef, split, cross_core_slot)
+register_names("pl", lambda: PL)
+register_names("pld", lambda: PLD)
+
+
+def pl_namespace() -> OpNamespace:
+    """`pl` as an object, for texts that are read without importing the module."""
+    return OpNamespace("pl", PL)
+
+
+def pld_namespace() -> OpNamespace:
+    """`pld` as an object."""
+    return OpNamespace("pld", PLD)

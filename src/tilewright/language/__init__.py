@@ -1,0 +1,35 @@
+"""The parsed style: `import tilewright.language as pl`.
+
+Types, enumerations, decorators and statement words are listed here; operations (`pl.add`,
+`pl.tile.load`, ...) are the public spellings of the pages in `tilewright.ops`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import ops as _ops
+from tilewright.frontend.surface import find_name as _find_name
+from tilewright.frontend.surface import names_under as _names_under
+from tilewright.frontend.text import loads, loads_program, parse, parse_program
+from tilewright.frontend.vocabulary import PL as _PL
+
+__surface__ = "pl"
+_REGISTERED = _ops.__all__
+
+globals().update(_PL)
+
+
+def __getattr__(name: str) -> Any:
+    found = None if name.startswith("__") else _find_name(f"pl.{name}")
+    if found is None:
+        raise AttributeError(f"module 'tilewright.language' has no attribute '{name}'")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_names_under("pl")})
+
+
+__all__ = ["loads", "loads_program", "parse", "parse_program", *_PL]  # pyright: ignore[reportUnsupportedDunderAll]
