@@ -145,6 +145,11 @@ class Block(Printable):
         """The last operation."""
         return self.ops[-1]
 
+    @property
+    def stmts(self) -> list[Operation]:
+        """The operations (another name of `ops`)."""
+        return self.ops
+
     def walk(self) -> Iterator[Operation]:
         """Every operation, outer before inner, in order."""
         stack = list(reversed(self.ops))
