@@ -90,17 +90,21 @@ def print_if(op: Operation, out: Printer) -> None:
 
 
 def _print_arm(block: Block, names: list[str], out: Printer) -> None:
-    out.yield_names = names
+    _print_block(block, names, out)
+
+
+def _print_block(block: Block, names: list[str], out: Printer) -> None:
+    """An indented block whose yield names its results; the enclosing block's names wait."""
+    saved, out.yield_names = out.yield_names, names
     with out.indented():
         out.body(block)
+    out.yield_names = saved
 
 
 def print_region(block: Block, results: tuple[Value, ...], out: Printer) -> None:
     """The body of a loop; its last statement names the results."""
     names = [out.names.fresh(value.name or "t") for value in results]
-    out.yield_names = names
-    with out.indented():
-        out.body(block)
+    _print_block(block, names, out)
     for value, name in zip(results, names, strict=True):
         out.names.alias(value, name)
 
@@ -108,7 +112,7 @@ def print_region(block: Block, results: tuple[Value, ...], out: Printer) -> None
 @control.yield_.prints
 def print_yield(op: Operation, out: Printer) -> None:
     """`a, b = pl.yield_(x, y)`; nothing when nothing is yielded."""
-    names, out.yield_names = out.yield_names, []
+    names = out.yield_names
     values = op.operands[0]
     if names:
         texts = ", ".join(map(out.value, values))
@@ -132,8 +136,7 @@ def print_scope(op: Operation, out: Printer) -> None:
     arguments = _options(pairs, out)[2:]
     out.line(f"with {out.prefix}.{op.attrs['kind']}({arguments}):")
     body = op.regions[0]
-    with out.indented():
-        out.body(body)
+    _print_block(body, [], out)
     for value, inner in zip(op.results, body.terminator.operands[0], strict=True):
         out.names.alias(value, out.value(inner))
 
