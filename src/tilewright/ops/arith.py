@@ -139,13 +139,17 @@ def abs_(x: Value) -> Value:
 def _maximum(x: Array, y: Array) -> Array:
     if np.asarray(x).dtype.kind in "iub":
         return np.maximum(x, y)
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)).astype(np.asarray(x).dtype)
+    greater: Array = np.asarray(np.maximum(x, y))
+    zero: Array = greater == 0
+    return np.where(zero & (x == 0) & (y == 0), x + y, greater) if zero.any() else greater
 
 
 def _minimum(x: Array, y: Array) -> Array:
     if np.asarray(x).dtype.kind in "iub":
         return np.minimum(x, y)
-    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y)).astype(np.asarray(x).dtype)
+    lesser: Array = np.asarray(np.minimum(x, y))
+    zero: Array = lesser == 0
+    return np.where(zero & (x == 0) & (y == 0), -(-x - y), lesser) if zero.any() else lesser
 
 
 @word("arith.max", _maximum, commutative=True)

@@ -55,7 +55,7 @@ def _fold_lanes(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
     padded = np.full((*x.shape[:-1], rows * VIRTUAL_LANES), identity, x.dtype)
     padded[..., : x.shape[-1]] = x
     steps = np.reshape(padded, (*x.shape[:-1], rows, VIRTUAL_LANES))
-    lanes = _fold_in_sequence(steps, ufunc, identity, x.ndim - 1)
+    lanes = ufunc.reduce(steps, axis=-2, dtype=x.dtype, initial=identity)
     lanes = np.reshape(lanes, (*x.shape[:-1], ACCUMULATORS, VIRTUAL_LANES // ACCUMULATORS))
     pairs = ufunc(lanes[..., 0::2, :], lanes[..., 1::2, :])
     total = ufunc(pairs[..., 0, :], pairs[..., 1, :])

@@ -115,6 +115,7 @@ def quiet(meaning: Meaning) -> Meaning:
         with np.errstate(all="ignore"):
             return meaning(*arrays)
 
+    evaluate.__wrapped__ = meaning  # type: ignore[attr-defined]
     return evaluate
 
 
