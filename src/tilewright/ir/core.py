@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.affine import Symbol
-from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
+from tilewright.ir.enums import Effect, FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import Type
 from tilewright.source import Span
 
@@ -125,6 +125,13 @@ class Operation(Printable):
         """Name of the op."""
         return self.opdef.name
 
+    @property
+    def is_expression(self) -> bool:
+        """True for a part of another statement: pure, with one unnamed result."""
+        if len(self.results) != 1 or self.results[0].name or self.regions:
+            return False
+        return self.opdef.effect is Effect.PURE and not self.opdef.tied
+
     def __repr__(self) -> str:
         return f"<Operation {self.opdef.name}>"
 
@@ -149,6 +156,11 @@ class Block(Printable):
     def stmts(self) -> list[Operation]:
         """The operations (another name of `ops`)."""
         return self.ops
+
+    @property
+    def stmts(self) -> list[Operation]:
+        """The operations that the author would see as statements, without sub-expressions."""
+        return [op for op in self.ops if not op.is_expression]
 
     def walk(self) -> Iterator[Operation]:
         """Every operation, outer before inner, in order."""

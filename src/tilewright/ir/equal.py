@@ -119,7 +119,7 @@ class _Comparer:
             self.tuples(path, cast("tuple[Any, ...]", left), cast("tuple[Any, ...]", right))
         elif isinstance(left, Value) and isinstance(right, Value):
             self.use(path, left, right)
-        elif not isinstance(right, cast("type[Any]", type(left))):
+        elif type(cast(Any, left)) is not type(right):
             raise _Difference(path, f"{left!s} and {right!s}")
         elif isinstance(left, Symbol):
             self.pair(path, left, right)

@@ -48,7 +48,7 @@ def test_names_are_numbered_only_on_a_clash() -> None:
 
 def test_a_single_operation_prints_alone() -> None:
     loads = [op for op in scaled_sum().body.walk() if op.opdef is loop.load]
-    assert [op.as_python(concise=True) for op in loads] == ["item = pl.loop.load(x, [t, n])"]
+    assert [op.as_python(concise=True) for op in loads] == ["item = pl.loop.load(x, [i * 2, n])"]
 
 
 def test_equal_programs_are_equal_and_hash_alike() -> None:

@@ -54,12 +54,22 @@ install_printer(python_print)
 
 def _print_part(node: Operation | Block, prefix: str, concise: bool) -> str:
     printer = Printer(prefix, concise=concise)
-    block = node if isinstance(node, Block) else Block(ops=[node])
+    block = node if isinstance(node, Block) else Block(ops=[*_expressions(node), node])
     for value in _outer_values(block):
         printer.names.alias(value, printer.names.fresh(value.name or "t"))
     printer.survey(block)
     printer.body(block)
     return "\n".join(printer.lines)
+
+
+def _expressions(op: Operation) -> list[Operation]:
+    """The sub-expressions of a statement, in the order in which they are evaluated."""
+    found: list[Operation] = []
+    for value in op.inputs:
+        inner = value.op
+        if inner is not None and inner.is_expression and inner not in found:
+            found += [*_expressions(inner), inner]
+    return found
 
 
 def _outer_values(block: Block) -> list[Value]:

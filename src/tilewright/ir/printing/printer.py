@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Block, Operation, Value
-from tilewright.ir.enums import Effect
 from tilewright.ir.printing.expressions import (
     ATOM,
     PRECEDENCE,
@@ -89,10 +88,10 @@ class Printer(AttrRenderer):
         _collect(part, self._pinned)
 
     def _can_nest(self, op: Operation) -> bool:
-        if len(op.results) != 1 or op.regions or op.opdef.effect is not Effect.PURE:
+        if not op.is_expression:
             return False
         value = op.results[0]
-        if value.name or self._uses[value] != 1 or op.opdef.tied:
+        if self._uses[value] != 1:
             return False
         return not (value.has_symbol and value.symbol in self._pinned)
 
