@@ -114,7 +114,8 @@ class _Attempt:
         """Everything, in order."""
         f = self.f
         f.require(self.count == self.of("arguments"), self.miss)
-        f.require(self.of("epoch") == process_word(f, "epoch"), self.miss)
+        epoch = self.of("epoch")
+        f.require((epoch == 0) | (epoch == process_word(f, "epoch")), self.miss)
         self.check_guards()
         f.store(self.words, 1, 8 * ONE_SLOT)
         self.read_arguments()

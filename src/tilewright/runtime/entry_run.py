@@ -60,14 +60,13 @@ def _without_gil(f: Function, kernel: Word, words: Word, context: Word) -> Word:
 
 def _install_handler(f: Function, handler: Function, old: Word) -> None:
     """Our handler for SIGINT, unless the program ignores it or takes it as a command to die."""
-    f.call("sigaction", _SIGINT, 0, old, result="i32")
-    with f.when((f.load(old) != 0) & (f.load(old) != 1)):
-        action = f.array(SIGACTION_WORDS)
-        f.call("memset", action, 0, 8 * SIGACTION_WORDS)
-        f.store(action, f.address_of(handler))
-        flags = _SA_SIGINFO | _SA_ONSTACK
-        f.store(action, flags, 8 * _LAST_FLAGS_WORD, 4)
-        f.call("sigaction", _SIGINT, action, 0, result="i32")
+    action = f.array(SIGACTION_WORDS)
+    f.call("memset", action, 0, 8 * SIGACTION_WORDS)
+    f.store(action, f.address_of(handler))
+    f.store(action, _SA_SIGINFO | _SA_ONSTACK, 8 * _LAST_FLAGS_WORD, 4)
+    f.call("sigaction", _SIGINT, action, old, result="i32")
+    with f.when((f.load(old) == 0) | (f.load(old) == 1)):
+        f.call("sigaction", _SIGINT, old, 0, result="i32")
 
 
 def _prefer_own_interrupt(f: Function) -> None:

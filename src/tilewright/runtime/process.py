@@ -77,6 +77,7 @@ def _make_thread_key() -> int:
     return int(key)
 
 
+set_word("epoch", 1)
 _thread_key = _make_thread_key()
 set_word("thread_key", _thread_key)
 

@@ -40,7 +40,7 @@ MAX_VARIANTS = 64
 VARIANT = _words(
     "kernel",
     "owner",  # Python object with `report_status`; held while the kernel runs
-    "epoch",  # the process epoch for which the guards were taken
+    "epoch",  # the process epoch it holds in, or 0: any
     "arguments",  # how many the caller passes
     "guards",
     "guard_count",

@@ -18,7 +18,6 @@ from tilewright.abi import (
     integer_range,
 )
 from tilewright.dtypes import DType
-from tilewright.runtime import process
 from tilewright.runtime.code import Code
 from tilewright.runtime.records import (
     DIM,
@@ -66,14 +65,14 @@ class Guard:
 class Variant:
     """One way to answer a call: a kernel, and what must hold for it to be the right one.
 
-    It is right when the epoch is the one it was made in, every guard holds and the arguments fit
-    the signature. `address` is 0 when the stub cannot serve it (`reason` says why).
+    It is right when the epoch is `epoch` (0: any), every guard holds and the arguments fit the
+    signature. `address` is 0 when the stub cannot serve it (`reason` says why).
     """
 
-    def __init__(self, code: Code, guards: Sequence[Guard] = (), epoch: int | None = None) -> None:
+    def __init__(self, code: Code, guards: Sequence[Guard] = (), epoch: int = 0) -> None:
         self.code = code
         self.guards = tuple(guards)
-        self.epoch = process.current_epoch() if epoch is None else epoch
+        self.epoch = epoch
         self._memory: list[object] = []
         self.address = 0
         self.reason = ""

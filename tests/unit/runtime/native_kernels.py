@@ -212,10 +212,12 @@ def make_add(
 class Counting(Launcher):
     """Counts the calls that reach Python."""
 
-    def __init__(self, *executables: Executable, guards: tuple[Guard, ...] = ()) -> None:
+    def __init__(
+        self, *executables: Executable, guards: tuple[Guard, ...] = (), epoch: int = 0
+    ) -> None:
         self.slow = 0
         self.executables = executables
-        self.set_variants([Variant(e.code, guards) for e in executables])
+        self.set_variants([Variant(e.code, guards, epoch) for e in executables])
 
     def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         self.slow += 1

@@ -87,12 +87,17 @@ def test_a_changed_cell_is_noticed() -> None:
 
 
 def test_a_new_epoch_sends_warm_calls_to_python_once_more() -> None:
-    kernel, args = guarded()
+    args = arrays(4, 16)
+    executable = make_add()
+    kernel, timeless = Counting(executable, epoch=process.current_epoch()), Counting(executable)
+    executable.call_slowly(*args)
     kernel(*args)
+    assert kernel.slow == 0
     process.bump_epoch()
     kernel(*args)
-    assert kernel.slow == 1
-    kernel.set_variants([Variant(kernel.executables[0].code)])
+    timeless(*args)
+    assert (kernel.slow, timeless.slow) == (1, 0)
+    kernel.set_variants([Variant(executable.code, (), process.current_epoch())])
     kernel(*args)
     assert kernel.slow == 1
 
