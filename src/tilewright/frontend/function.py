@@ -6,6 +6,7 @@ import ast
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
@@ -19,6 +20,7 @@ from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parser import Callees, FunctionParser, Self, State, collected
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.frontend.typing import check_annotation
+from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
@@ -181,7 +183,9 @@ class _Reader:
     def _returned(self) -> list[Value]:
         p = self.p
         given, node = p.returned or ([], None)
+        declared = self.signature.returns or ()
         try:
+            given = [fitted(g, t) for g, t in zip_longest(given, declared[: len(given)])]
             values = [p.versions.newest(p.as_value(value)) for value in given]
             self._check_returns(values, node)
         except TilewrightError as error:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend import indexing
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.parser import FunctionParser, Yield, statement, word
 from tilewright.frontend.typing import TypeEvaluator, check_annotation, refined
-from tilewright.frontend.values import as_number, constant, convert, dtype_of, is_number
+from tilewright.frontend.values import as_number, constant, fitted, is_number
 from tilewright.frontend.versions import tied_pairs
 from tilewright.frontend.words import (
     COND,
@@ -64,10 +63,7 @@ def annotated_value(
     """A value under its annotation: literals take the dtype, types are checked and refined."""
     if is_number(value):
         return _annotated_literal(p, target, declared, value)
-    value = p.as_value(value, node)
-    if _mix_freely(declared, value):
-        assert isinstance(declared, ScalarType)
-        value = convert(value, declared.dtype)
+    value = fitted(p.as_value(value, node), declared)
     p.computed(target, check_annotation, target.id, declared, value.type)
     fresh = value.op is not None and not value.name
     if fresh:
@@ -89,12 +85,6 @@ def _annotated_literal(p: FunctionParser, target: ast.Name, declared: Type, valu
             f"Write {float(number)}.",
         )
     return p.computed(target, constant, number, declared.dtype)
-
-
-def _mix_freely(declared: Type, value: Value) -> bool:
-    if not (isinstance(declared, ScalarType) and isinstance(value.type, ScalarType)):
-        return False
-    return {declared.dtype, dtype_of(value)} == {INDEX, INT64}
 
 
 def assign(p: FunctionParser, target: ast.expr, value: Any, node: ast.stmt) -> None:

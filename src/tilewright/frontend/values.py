@@ -117,6 +117,19 @@ def _common_int(left: DType, right: DType) -> DType:
     return left if left.is_signed_int() else right
 
 
+def fitted(given: Any, declared: Any) -> Any:
+    """What a declared scalar type makes of a value: literals adopt it, INDEX and INT64 mix."""
+    if not isinstance(declared, ScalarType):
+        return given
+    if isinstance(given, Value):
+        number = literal_of(given)
+        if number is None or given.type == declared:
+            mixes = is_scalar(given) and {dtype_of(given), declared.dtype} == {INDEX, INT64}
+            return convert(given, declared.dtype) if mixes else given
+        given = number
+    return constant(as_number(given), declared.dtype) if is_number(given) else given
+
+
 def emit_expr(expr: Expr, value_of: SymbolValue) -> Value:
     """Operations that compute an affine expression as an INDEX scalar."""
     total: Value | None = None
