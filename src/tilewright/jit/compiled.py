@@ -1,0 +1,286 @@
+"""A compiled program as a callable, with its two ways of being called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam
+from tilewright.errors import ArgumentCountMismatch, ArgumentError, InvalidOperationError
+from tilewright.ir.core import Program
+from tilewright.ir.serialize import deserialize, serialize
+from tilewright.jit import output
+from tilewright.jit.build import Artifact, interpreted
+from tilewright.jit.kernels import Kernel, NativeKernel
+from tilewright.jit.options import CompileOptions
+from tilewright.jit.signature import Calling
+from tilewright.runtime.stub import Launcher
+from tilewright.runtime.variants import Guard, Variant
+
+
+class CompiledProgram(Launcher):
+    """A compiled function.
+
+    Called with all parameters it writes Out and InOut arrays in place; called with inputs only it
+    allocates the Out arrays. Either way it gives what the function returns. Raises the classes of
+    `tilewright.errors` for arguments that do not fit.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        options: CompileOptions | None = None,
+        *,
+        output_dir: Path | None = None,
+    ) -> None:
+        self.artifact = artifact
+        self.options = options or CompileOptions()
+        self.in_place = artifact.calling
+        self._output_dir = output_dir
+        self._sub_builds: dict[str, CompiledProgram] = {artifact.entry: self}
+
+    # What it is
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.artifact.entry
+
+    @property
+    def program(self) -> Program | None:
+        """The IR it was compiled from; None when it was restored from a cache."""
+        return self.artifact.program
+
+    @property
+    def kernel(self) -> Kernel:
+        """What runs it."""
+        return self.artifact.kernel
+
+    @property
+    def signature(self) -> Signature:
+        """Its parameters, all of them."""
+        return self.in_place.signature
+
+    @cached_property
+    def by_return(self) -> Calling | None:
+        """How it is called with inputs only; None where it returns nothing or cannot be."""
+        return self.in_place.returning() if self.signature.returns else None
+
+    @property
+    def param_names(self) -> list[str]:
+        """The parameters of a call, in order."""
+        return [param.name for param in self.signature.explicit]
+
+    @property
+    def output_param_names(self) -> list[str]:
+        """The Out and InOut parameters, in order."""
+        return [
+            p.name for p in self.signature.explicit if isinstance(p, TensorParam) and p.is_written
+        ]
+
+    @property
+    def platform(self) -> str:
+        """The legacy name of the target."""
+        from tilewright.runtime.config import RunConfig
+
+        options = self.options
+        config = RunConfig(backend_type=options.backend, execution_mode=options.mode)
+        assert config.platform is not None
+        return config.platform
+
+    @property
+    def timings(self) -> Mapping[str, float]:
+        """Seconds of compilation by stage."""
+        return self.artifact.timings.seconds
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}({', '.join(self.param_names)})>"
+
+    # Calling it
+
+    def variants_of(self, guards: Sequence[Guard] = ()) -> list[Variant]:
+        """The ways the native entry can call it."""
+        if self.in_place.scalars:
+            return []
+        ways = [self.in_place, *([self.by_return] if self._has_short_form else [])]
+        made = (self._variant(way.signature, guards) for way in ways if way is not None)
+        return [variant for variant in made if variant is not None]
+
+    def _variant(self, signature: Signature, guards: Sequence[Guard]) -> Variant | None:
+        plain = self.kernel.variant(signature)
+        return Variant(plain.code, guards) if plain is not None and guards else plain
+
+    @property
+    def _has_short_form(self) -> bool:
+        short = self.by_return
+        return short is not None and len(short.signature.explicit) < len(self.signature.explicit)
+
+    def prepare(self) -> CompiledProgram:
+        """Loads the machine code, so that the first call does not."""
+        self.set_variants(self.variants_of())
+        return self
+
+    @cached_property
+    def _is_prepared(self) -> bool:
+        self.prepare()
+        return True
+
+    def call_slowly(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        """One call with every check done in Python; `config` has controls of the run."""
+        if config is not None and config.checked:
+            return self._checked()(*args, **kwargs)
+        if kwargs:
+            args = self._ordered(args, kwargs)
+        calling = self._calling(len(args), args)
+        assert self._is_prepared
+        result = self.kernel.run(calling.signature, args)
+        return self._unwrapped(calling, result)
+
+    def _calling(self, count: int, args: Sequence[Any]) -> Calling:
+        whole = len(self.signature.explicit)
+        if count == whole:
+            return self.in_place
+        short = self.by_return
+        if short is not None and count == len(short.signature.explicit):
+            return short
+        raise self._wrong_count(count)
+
+    def _wrong_count(self, count: int) -> ArgumentError:
+        names = self.param_names
+        whole = len(names)
+        inputs = [
+            p.name
+            for p in self.signature.explicit
+            if isinstance(p, ScalarParam) or p.direction != "out"
+        ]
+        if self.by_return is None and self.signature.returns and count == len(inputs):
+            return self._dynamic_output()
+        ways = f"{whole} (in-place)"
+        if self.by_return is not None and len(inputs) != whole:
+            ways += f" or {len(inputs)} (return)"
+        return ArgumentCountMismatch(
+            f"{self.name} expects {ways} arguments, got {count}. Parameters: {names}",
+            hint=f"Call it as {self.name}({', '.join(names)}).",
+        )
+
+    def _dynamic_output(self) -> ArgumentError:
+        shapes = ((p.name, p.shape) for p in self.signature.tensors if p.direction == "out")
+        open_ones = [name for name, shape in shapes if not all(e.is_static for e in shape)]
+        return ArgumentCountMismatch(
+            f"{self.name}: output '{open_ones[0]}' cannot be allocated, "
+            "because no input determines its shape",
+            hint=f"Pass an array for '{open_ones[0]}'.",
+        )
+
+    def _ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments by position and by name, in parameter order."""
+        names = self.param_names
+        values = dict(zip(names, args))
+        unknown = [name for name in kwargs if name not in names]
+        twice = [name for name in kwargs if name in values]
+        if unknown or twice or len(args) > len(names):
+            wrong = (unknown or twice or [str(len(args))])[0]
+            what = "has no parameter" if unknown else "got two values for parameter"
+            raise ArgumentCountMismatch(
+                f"{self.name} {what} '{wrong}'. Parameters: {names}",
+                hint=f"Call it as {self.name}({', '.join(names)}).",
+            )
+        values.update(kwargs)
+        return tuple(values[name] for name in names if name in values)
+
+    def _unwrapped(self, calling: Calling, result: Any) -> Any:
+        """What the call gives: scalars as Python numbers."""
+        if not calling.scalars:
+            return result
+        if not isinstance(result, tuple):
+            return result[0].item()
+        items: tuple[Any, ...] = result  # pyright: ignore[reportUnknownVariableType]
+        return tuple(v[0].item() if i in calling.scalars else v for i, v in enumerate(items))
+
+    def _checked(self) -> CompiledProgram:
+        if self.program is None:
+            raise InvalidOperationError(
+                f"{self.name} was restored from the cache and has no IR to check",
+                hint="Compile it with the cache disabled.",
+            )
+        return CompiledProgram(interpreted(self.program, self.name, checked=True), self.options)
+
+    # Programs with several entries
+
+    def add_entry(self, other: CompiledProgram) -> None:
+        """Makes another function of the same program reachable by its name."""
+        self._sub_builds[other.name] = other
+
+    def __getitem__(self, name: str) -> CompiledProgram:
+        found = self._sub_builds.get(name)
+        if found is None:
+            raise KeyError(f"no entry {name!r}; entries are {', '.join(self._sub_builds)}")
+        return found
+
+    @property
+    def entries(self) -> tuple[CompiledProgram, ...]:
+        """Every function that can be called."""
+        return tuple(self._sub_builds.values())
+
+    # On disk
+
+    @property
+    def output_dir(self) -> Path:
+        """Where its files are; written when first asked for."""
+        if self._output_dir is None:
+            self.save(output.allocate_directory(self.name))
+        assert self._output_dir is not None
+        return self._output_dir
+
+    def save(self, directory: str | Path) -> Path:
+        """Writes the program, the object and what is known about it."""
+        path = Path(directory)
+        path.mkdir(parents=True, exist_ok=True)
+        self._output_dir = path
+        if self.program is not None:
+            text = self.program.as_python()
+            (path / "program.py").write_text(text, encoding="utf-8")
+        for each in self.entries:
+            each.write_to(path)
+        return path
+
+    def write_to(self, path: Path) -> None:
+        """Writes this function's own files."""
+        kernel = self.kernel
+        data = kernel.data if isinstance(kernel, NativeKernel) else None
+        program = serialize(self.program) if self.program is not None else None
+        facts = output.facts_of(
+            self.signature,
+            kernel.manifest,
+            scalars=list(self.in_place.scalars),
+            saved=time.time(),
+        )
+        output.write_kernel(path, self.name, data, program, facts)
+        if self.artifact.text is not None:
+            (path / f"{self.name}.ll").write_text(self.artifact.text, encoding="utf-8")
+
+    @staticmethod
+    def from_dir(directory: str | Path) -> CompiledProgram:
+        """The compiled program whose files are in a directory; raises ToolchainError."""
+        path = Path(directory)
+        loaded = [_load(path, name) for name in output.kernel_names(path)]
+        first, *others = loaded
+        for other in others:
+            first.add_entry(other)
+        return first
+
+
+def _load(path: Path, name: str) -> CompiledProgram:
+    data, saved, facts = output.read_kernel(path, name)
+    signature = Signature.from_json(facts["signature"])
+    calling = Calling(signature, tuple(facts["scalars"]))
+    program = deserialize(saved) if saved is not None else None
+    assert program is None or isinstance(program, Program)
+    if data is None:
+        assert program is not None
+        return CompiledProgram(interpreted(program, name), output_dir=path)
+    kernel = NativeKernel(data, signature, Manifest.from_json(facts["manifest"]))
+    return CompiledProgram(Artifact(name, calling, kernel, program), output_dir=path)

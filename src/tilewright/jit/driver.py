@@ -1,0 +1,137 @@
+"""Compile a finished program: which function is the entry, what is written, what is warned about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import InvalidOperationError
+from tilewright.ir.core import Function, Program
+from tilewright.ir.enums import FunctionType
+from tilewright.jit import output
+from tilewright.jit.build import build
+from tilewright.jit.compiled import CompiledProgram
+from tilewright.jit.options import CompileOptions, resolve_options
+from tilewright.ops import control
+from tilewright.runtime.config import RunConfig
+
+
+def compile_program(
+    program: Program | Function,
+    entry: str | None = None,
+    options: CompileOptions | None = None,
+    **config: Any,
+) -> CompiledProgram:
+    """Compiles a program (or a lone function) into a callable.
+
+    `entry` names the function to call; by default it is the program's only orchestration, else
+    `main`, else the only function that no other one calls. `config` are options of a RunConfig.
+    Raises InvalidOperationError when the entry is unclear.
+    """
+    if isinstance(program, Function):
+        entry = entry or program.name
+        program = _program_of(program)
+    options = options or resolve_options(RunConfig(**config) if config else None)
+    names = [entry] if entry is not None else entry_names(program)
+    directory = options.output_dir
+    if directory is None and options.is_fresh:
+        directory = output.allocate_directory(program.name)
+    first, *others = [_compile_entry(program, name, options) for name in names]
+    for other in others:
+        first.add_entry(other)
+    if directory is not None:
+        first.save(directory)
+    return first
+
+
+def _compile_entry(program: Program, entry: str, options: CompileOptions) -> CompiledProgram:
+    if program.get_function(entry) is None:
+        raise InvalidOperationError(
+            f"program '{program.name}' has no function '{entry}'",
+            hint=f"Its functions are {', '.join(program.functions)}.",
+        )
+    return CompiledProgram(build(program, entry, options), options)
+
+
+def _program_of(function: Function) -> Program:
+    functions: dict[str, Function] = {}
+
+    def add(each: Function) -> None:
+        for callee in each.callees.values():
+            add(callee)
+        functions.setdefault(each.name, each)
+
+    add(function)
+    return Program(function.name, functions, function.span)
+
+
+def entry_names(program: Program) -> list[str]:
+    """The functions of a program that are called from outside, the main one first."""
+    functions = program.functions
+    called = {
+        op.attrs["callee"]
+        for function in functions.values()
+        for op in function.body.walk()
+        if op.opdef is control.call
+    }
+    roots = [name for name in functions if name not in called]
+    orchestrations = [
+        name for name in roots if functions[name].func_type is FunctionType.Orchestration
+    ]
+    chosen = orchestrations or roots or list(functions)
+    if "main" in functions:
+        chosen = ["main", *(name for name in chosen if name != "main" and name in orchestrations)]
+    if not chosen:
+        raise InvalidOperationError(f"program '{program.name}' has no functions")
+    return chosen
+
+
+def compile(
+    program: Program | Function,
+    output_dir: str | Path | None = None,
+    strategy: Any = None,
+    dump_passes: Any = False,
+    backend_type: Any = None,
+    skip_ptoas: bool = False,
+    verification_level: Any = None,
+    diagnostic_phase: Any = None,
+    disabled_diagnostics: Any = None,
+    memory_planner: Any = None,
+    enable_pypto_l0c_double_buffer: bool | None = None,
+    profiling: bool = False,
+    platform: str | None = None,
+    distributed_config: Any = None,
+    analyze_auto_scopes_for_deps: bool = False,
+    emit_source_loc: bool | None = None,
+    dump_ptoas_passes: bool = False,
+    runtime: Any = None,
+    execution_mode: Any = None,
+    execution: str | None = None,
+) -> CompiledProgram:
+    """Compiles a program: `ir.compile(program)(*arrays)`.
+
+    `output_dir` is where its files go (by default nothing is written until `output_dir` of the
+    result is read). `execution="interpret"` runs the program in numpy, `"checked"` looks for
+    missing dependencies and unwritten memory while it does. Raises author errors, located.
+    """
+    del skip_ptoas, enable_pypto_l0c_double_buffer
+    given = {
+        "save_kernels_dir": None if output_dir is None else str(output_dir),
+        "strategy": strategy,
+        "dump_passes": dump_passes,
+        "backend_type": backend_type,
+        "verification_level": verification_level,
+        "diagnostic_phase": diagnostic_phase,
+        "disabled_diagnostics": disabled_diagnostics,
+        "memory_planner": memory_planner,
+        "compile_profiling": profiling,
+        "platform": platform,
+        "distributed_config": distributed_config,
+        "analyze_auto_scopes_for_deps": analyze_auto_scopes_for_deps,
+        "emit_source_loc": emit_source_loc,
+        "dump_ptoas_passes": dump_ptoas_passes,
+        "runtime": runtime,
+        "execution_mode": execution_mode,
+    }
+    config = RunConfig(**{name: value for name, value in given.items() if value is not None})
+    return compile_program(program, options=resolve_options(config, execution))

@@ -1,0 +1,213 @@
+"""What a compilation was asked to do: which options select an artifact, which only watch it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from tilewright import settings
+from tilewright.passes.context import (
+    DiagnosticCheckSet,
+    DiagnosticPhase,
+    PassContext,
+    VerificationLevel,
+)
+from tilewright.runtime.config import (
+    BackendType,
+    ExecutionMode,
+    MemoryPlanner,
+    OptimizationStrategy,
+    PassDumpLevel,
+    RunConfig,
+    RuntimeKind,
+)
+
+Execution = Literal["native", "interpret", "checked"]
+
+
+class CompileProfiler:
+    """`with CompileProfiler() as p:` measures the stages of every compilation inside it.
+
+    `seconds` are the times by stage, over all compilations; a report is written to each one's
+    output directory.
+    """
+
+    _active = threading.local()
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __enter__(self) -> CompileProfiler:
+        self._stack().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack().pop()
+
+    @classmethod
+    def _stack(cls) -> list[CompileProfiler]:
+        if not hasattr(cls._active, "stack"):
+            cls._active.stack = []
+        return cls._active.stack
+
+    @classmethod
+    def current(cls) -> CompileProfiler | None:
+        """The innermost active profiler of this thread, or None."""
+        stack = cls._stack()
+        return stack[-1] if stack else None
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """One compilation's options, resolved from a RunConfig, the environment and the PassContext.
+
+    Those in `key_parts` select the artifact; `is_fresh` says that the request must not be answered
+    by an artifact made earlier.
+    """
+
+    backend: BackendType = BackendType.Ascend910B
+    mode: ExecutionMode = ExecutionMode.SIMULATOR
+    strategy: OptimizationStrategy = OptimizationStrategy.Default
+    planner: MemoryPlanner = MemoryPlanner.PYPTO
+    runtime: RuntimeKind = RuntimeKind.TENSORMAP_AND_RINGBUFFER
+    emit_source_loc: bool = False
+    analyze_auto_scopes_for_deps: bool = False
+    distributed: Any = None
+    execution: Execution = "native"
+    dump: PassDumpLevel = PassDumpLevel.NONE
+    dump_ptoas: bool = False
+    profiling: bool = False
+    output_dir: Path | None = None
+    verification_level: VerificationLevel | None = None
+    diagnostic_phase: DiagnosticPhase | None = None
+    disabled_diagnostics: DiagnosticCheckSet | None = None
+    is_fresh: bool = False
+
+    @property
+    def key_parts(self) -> tuple[tuple[str, str], ...]:
+        """The options that select an artifact, by name, in order."""
+        return (
+            ("target", f"{self.backend.name}/{self.mode.name}"),
+            ("strategy", self.strategy.name),
+            ("planner", self.planner.name),
+            ("runtime", self.runtime.name),
+            ("source locations", str(self.emit_source_loc)),
+            ("auto scope dependencies", str(self.analyze_auto_scopes_for_deps)),
+            ("distribution", repr(self.distributed)),
+            ("execution", self.execution),
+        )
+
+    @contextmanager
+    def checks(self) -> Iterator[None]:
+        """The pass context that the explicit diagnostic settings ask for."""
+        explicit = (self.verification_level, self.diagnostic_phase, self.disabled_diagnostics)
+        if all(setting is None for setting in explicit):
+            yield
+            return
+        active = PassContext.current()
+        context = PassContext(list(active.instruments) if active else [], *explicit)
+        with context:
+            yield
+
+
+EXECUTIONS = ("native", "interpret", "checked")
+
+
+def resolve_options(config: RunConfig | None, execution: str | None = None) -> CompileOptions:
+    """The options of a request now; None is `RunConfig()`.
+
+    Raises ValueError for an unknown `execution`, and when explicit settings contradict the active
+    PassContext.
+    """
+    if execution is not None and execution not in EXECUTIONS:
+        raise ValueError(f"execution={execution!r}: {', '.join(EXECUTIONS)} are accepted")
+    config = config or RunConfig()
+    context = PassContext.current()
+    if context is not None:
+        _require_agreement(config, context)
+    assert config.backend_type is not None and config.execution_mode is not None
+    options = CompileOptions(
+        backend=config.backend_type,
+        mode=config.execution_mode,
+        strategy=config.strategy,
+        planner=_chosen(config.memory_planner, context and context.memory_planner)
+        or MemoryPlanner.PYPTO,
+        runtime=(context and context.runtime) or config.runtime,
+        emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
+        analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
+        distributed=config.distributed_config,
+        execution="checked" if config.checked else cast("Execution", execution or "native"),
+        dump=config.dump_level,
+        dump_ptoas=config.dump_ptoas_passes,
+        profiling=config.compile_profiling or settings.COMPILE_PROFILING.read(),
+        output_dir=_output_dir(config),
+        verification_level=config.verification_level,
+        diagnostic_phase=config.diagnostic_phase,
+        disabled_diagnostics=config.disabled_diagnostics,
+    )
+    return replace(options, is_fresh=_is_fresh(options, context))
+
+
+def _chosen(explicit: Any, ambient: Any) -> Any:
+    return explicit if explicit is not None else ambient
+
+
+def _or(explicit: bool | None, default: bool) -> bool:
+    return default if explicit is None else explicit
+
+
+def _output_dir(config: RunConfig) -> Path | None:
+    if config.save_kernels_dir:
+        return Path(config.save_kernels_dir)
+    return settings.PROG_BUILD_DIR.read()
+
+
+def _is_fresh(options: CompileOptions, context: PassContext | None) -> bool:
+    diagnostics = (
+        options.verification_level,
+        options.diagnostic_phase,
+        options.disabled_diagnostics,
+    )
+    return (
+        options.dump is not PassDumpLevel.NONE
+        or options.dump_ptoas
+        or options.profiling
+        or CompileProfiler.current() is not None
+        or options.output_dir is not None
+        or any(setting is not None for setting in diagnostics)
+        or (context is not None and _asks_for_diagnostics(context))
+    )
+
+
+def _asks_for_diagnostics(context: PassContext) -> bool:
+    """True when a context has instruments, or settings other than the pipeline's defaults."""
+    return (
+        bool(context.instruments)
+        or context.verification_level not in (None, VerificationLevel.BASIC)
+        or context.diagnostic_phase not in (None, DiagnosticPhase.PRE_PIPELINE)
+        or bool(context.disabled_diagnostics)
+    )
+
+
+def _require_agreement(config: RunConfig, context: PassContext) -> None:
+    default_runtime = RunConfig().runtime
+    pairs = (
+        ("memory_planner", config.memory_planner, context.memory_planner),
+        ("verification_level", config.verification_level, context.verification_level),
+        ("diagnostic_phase", config.diagnostic_phase, context.diagnostic_phase),
+        ("disabled_diagnostics", config.disabled_diagnostics, context.disabled_diagnostics),
+        (
+            "runtime",
+            None if config.runtime is default_runtime else config.runtime,
+            context.runtime,
+        ),
+    )
+    for name, explicit, ambient in pairs:
+        if explicit is not None and ambient is not None and explicit != ambient:
+            raise ValueError(
+                f"{name}={explicit!r} contradicts the active PassContext, which has {ambient!r}"
+            )
