@@ -38,21 +38,22 @@ class Index:
             return 0
         return x if y == 1 else self.text.integer("mul", x, y)
 
-    def floordiv(self, x: Num, y: int) -> Num:
-        """floor(x / y) for a positive constant y."""
-        if isinstance(x, int):
-            return x // y
-        if y & (y - 1) == 0:
+    def floordiv(self, x: Num, y: Num) -> Num:
+        """floor(x / y) for a positive y; 0 if y turns out to be 0."""
+        if isinstance(x, int) and isinstance(y, int):
+            return x // y if y else 0
+        if isinstance(y, int) and y & (y - 1) == 0:
             return x if y == 1 else self.text.integer("ashr", x, y.bit_length() - 1)
-        quotient = self.text.integer("sdiv", x, y)
-        rest = self.text.integer("srem", x, y)
+        divisor = y if isinstance(y, int) else self.maximum(y, 1)
+        quotient = self.text.integer("sdiv", x, divisor)
+        rest = self.text.integer("srem", x, divisor)
         return self.text.integer("add", quotient, self.text.integer("ashr", rest, 63))
 
-    def mod(self, x: Num, y: int) -> Num:
-        """x - floor(x / y) * y for a positive constant y."""
-        if isinstance(x, int):
-            return x % y
-        if y & (y - 1) == 0:
+    def mod(self, x: Num, y: Num) -> Num:
+        """x - floor(x / y) * y for a positive y."""
+        if isinstance(x, int) and isinstance(y, int):
+            return x % y if y else 0
+        if isinstance(y, int) and y & (y - 1) == 0:
             return self.text.integer("and", x, y - 1)
         return self.sub(x, self.mul(self.floordiv(x, y), y))
 

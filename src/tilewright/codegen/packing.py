@@ -35,13 +35,16 @@ def lane_mask(text: Text, count: Num) -> str:
     """<16 x i1>: the lanes below `count`."""
     if isinstance(count, int):
         return vector_text([lane < count for lane in range(LANES)], "i1")
-    first = text.let(f"insertelement <{LANES} x i64> poison, i64 {count}, i64 0")
+    low = text.let(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
+    bounded = text.let(f"call i64 @llvm.smin.i64(i64 {low}, i64 {LANES})")
+    narrow = text.let(f"trunc i64 {bounded} to i32")
+    first = text.let(f"insertelement <{LANES} x i32> poison, i32 {narrow}, i64 0")
     spread = text.let(
-        f"shufflevector <{LANES} x i64> {first}, <{LANES} x i64> poison, "
+        f"shufflevector <{LANES} x i32> {first}, <{LANES} x i32> poison, "
         f"<{LANES} x i32> zeroinitializer"
     )
-    numbers = vector_text(range(LANES), "i64")
-    return text.let(f"icmp slt <{LANES} x i64> {numbers}, {spread}")
+    numbers = vector_text(range(LANES), "i32")
+    return text.let(f"icmp slt <{LANES} x i32> {numbers}, {spread}")
 
 
 def load_masked(text: Text, place: str, element: str, mask: str) -> str:

@@ -1,0 +1,350 @@
+"""Loops, branches and faults of scalar code, and the same under masks where lanes differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tilewright.abi import CTX, Fault
+from tilewright.codegen.emit_lanes import emit_lanes
+from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
+from tilewright.codegen.index import Num
+from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
+from tilewright.codegen.text import Module, Text
+from tilewright.codegen.words import cast, register_type, word
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ops import control, loop
+
+MASK = f"<{LANES} x i1>"
+POLLED_DEPTH = 2
+
+
+@emits(control.return_)
+def emit_return(e: Emitter, op: Operation) -> None:
+    """Success."""
+    e.text.do("ret i32 0")
+
+
+@emits(control.scope)
+def emit_scope(e: Emitter, op: Operation) -> None:
+    """The region runs in place."""
+    terminator = e.block(op.regions[0])
+    for result, value in zip(op.results, terminator.operands[0], strict=True):
+        e.define(result, e.values[value])
+
+
+# ---------------------------------------------------------------------- registers that cross blocks
+
+
+def flatten(e: Emitter, values: Sequence[Value]) -> list[str]:
+    """The registers of scalar values, or of all their copies in a lanes loop."""
+    if e.lanes is None:
+        return [e.scalar(value) for value in values]
+    return [ref for value in values for ref in e.vectors(value)]
+
+
+def flat_types(e: Emitter, values: Sequence[Value]) -> list[str]:
+    """The types of `flatten`."""
+    if e.lanes is None:
+        return [register_type(dtype_name(value), 1) for value in values]
+    return [vector_type(value) for value in values for _ in range(e.lanes.copies)]
+
+
+def define_flat(e: Emitter, values: Sequence[Value], refs: Sequence[str]) -> None:
+    """Gives `values` the registers of `flatten`."""
+    copies = 1 if e.lanes is None else e.lanes.copies
+    for k, value in enumerate(values):
+        own = tuple(refs[k * copies : (k + 1) * copies])
+        e.define(value, Uniform(own[0]) if e.lanes is None else Varying(own))
+
+
+# ---------------------------------------------------------------------- for
+
+
+@emits(control.for_)
+def emit_for(e: Emitter, op: Operation) -> None:
+    """A counted loop of any kind."""
+    if op.attrs["kind"] is ForKind.Lanes:
+        emit_lanes(e, op)
+        return
+    low, high, step, inits = op.operands
+    counter, *carried = op.regions[0].params
+    carries = list(zip(flat_types(e, inits), flatten(e, inits), strict=True))
+    start, stride = e.num(low), e.num(step)
+    count_high, count_step, direct = loop_bounds(e, start, e.num(high), stride)
+    with e.text.loop(start if direct else 0, count_high, count_step, carries) as state:
+        e.dims.append({})
+        position: Num = state.counter
+        if not direct:
+            position = e.index.add(start, e.index.mul(state.counter, stride))
+        define_counter(e, counter, position)
+        define_flat(e, carried, state.carries)
+        poll_cancel(e, op)
+        e.depth += 1
+        terminator = e.block(op.regions[0])
+        e.depth -= 1
+        state.following = flatten(e, terminator.operands[0])
+        e.dims.pop()
+    define_flat(e, op.results, state.carries)
+
+
+def loop_bounds(e: Emitter, low: Num, high: Num, step: Num) -> tuple[Num, Num, bool]:
+    """(end, step, whether the counter is the loop variable): positive steps count directly."""
+    if isinstance(step, int) and step > 0:
+        return high, step, True
+    if isinstance(step, int):
+        distance = e.index.sub(low, high)
+        return e.index.floordiv(e.index.add(distance, -step - 1), -step), 1, False
+    text = e.text
+    up = text.let(f"icmp sgt i64 {step}, 0")
+    size = text.let(f"select i1 {up}, i64 {step}, i64 {e.index.sub(0, step)}")
+    forward, backward = e.index.sub(high, low), e.index.sub(low, high)
+    distance = text.let(f"select i1 {up}, i64 {forward}, i64 {backward}")
+    return e.index.floordiv(e.index.add(distance, e.index.sub(size, 1)), size), 1, False
+
+
+def define_counter(e: Emitter, counter: Value, position: Num) -> None:
+    """The loop variable, in its own integer type."""
+    dtype = dtype_name(counter)
+    ref = cast(e.text, "INDEX", dtype, "rint", 1, str(position))
+    e.define(counter, Uniform(ref))
+
+
+def poll_cancel(e: Emitter, op: Operation) -> None:
+    """Leave if somebody asked to: once per iteration of outer loops that hold loops."""
+    if e.depth >= POLLED_DEPTH or e.lanes is not None:
+        return
+    if not any(inner.regions or inner.opdef is loop.matmul for inner in op.regions[0].ops):
+        return
+    poll_now(e)
+
+
+def poll_now(e: Emitter) -> None:
+    """Leave with CANCELLED if the cancel word is set."""
+    flag = e.text.let("load atomic i32, ptr %cancel monotonic, align 4")
+    stop, go = e.text.label(), e.text.label()
+    e.text.branch(e.text.let(f"icmp ne i32 {flag}, 0"), stop, go)
+    e.text.start(stop)
+    e.text.do(f"ret i32 {int(Fault.CANCELLED)}")
+    e.text.start(go)
+
+
+# ---------------------------------------------------------------------- if
+
+
+@emits(control.if_)
+def emit_if(e: Emitter, op: Operation) -> None:
+    """A branch where all lanes agree, else both arms under masks."""
+    (cond,) = op.operands
+    if not e.is_uniform(cond):
+        emit_masked_if(e, op, e.vectors(cond))
+        return
+    text = e.text
+    arms = [text.label(), text.label()]
+    after = text.label()
+    text.branch(e.scalar(cond), *arms)
+    ends: list[tuple[str, list[str]]] = []
+    for label, region in zip(arms, op.regions, strict=True):
+        text.start(label)
+        terminator = e.block(region)
+        refs = flatten(e, terminator.operands[0])
+        ends.append((text.block, refs))
+        text.jump(after)
+    text.start(after)
+    merge(e, op.results, ends)
+
+
+def merge(e: Emitter, results: Sequence[Value], ends: list[tuple[str, list[str]]]) -> None:
+    """The results of a branch, from whichever arm ran."""
+    refs: list[str] = []
+    for k, kind in enumerate(flat_types(e, results)):
+        parts = ", ".join(f"[{arm[k]}, %{block}]" for block, arm in ends)
+        refs.append(e.text.let(f"phi {kind} {parts}"))
+    define_flat(e, results, refs)
+
+
+def emit_masked_if(e: Emitter, op: Operation, cond: tuple[str, ...]) -> None:
+    """Both arms, each for its lanes; results are chosen lane by lane."""
+    inverse = tuple(e.text.let(f"xor {MASK} {ref}, splat (i1 true)") for ref in cond)
+    arms: list[list[tuple[str, ...]]] = []
+    for mask, region in zip((cond, inverse), op.regions, strict=True):
+        with masked(e, mask):
+            terminator = e.block(region)
+            arms.append([e.vectors(value) for value in terminator.operands[0]])
+    for k, result in enumerate(op.results):
+        dtype = dtype_name(result)
+        chosen = [
+            word(e.text, "select", dtype, LANES, *refs)
+            for refs in zip(cond, arms[0][k], arms[1][k], strict=True)
+        ]
+        e.define(result, Varying(tuple(chosen)))
+
+
+@contextmanager
+def masked(e: Emitter, mask: tuple[str, ...]) -> Iterator[None]:
+    """Memory is touched only by lanes where `mask` holds."""
+    lanes = e.lane_state
+    outer, guarded = lanes.masks, lanes.guarded
+    lanes.masks = [
+        e.text.let(f"and {MASK} {a}, {m}") if a else m for a, m in zip(outer, mask, strict=True)
+    ]
+    lanes.guarded = True
+    yield
+    lanes.masks, lanes.guarded = outer, guarded
+
+
+# ---------------------------------------------------------------------- while
+
+
+@emits(control.while_)
+def emit_while(e: Emitter, op: Operation) -> None:
+    """Repeat while the test holds; in lanes, for those where it does."""
+    (inits,) = op.operands
+    test, body = op.regions
+    text = e.text
+    head, inside, after = text.label(), text.label(), text.label()
+    kinds, starts = flat_types(e, inits), flatten(e, inits)
+    names = [text.fresh() for _ in kinds]
+    before = text.block
+    text.jump(head)
+    text.start(head)
+    place = len(text.lines)
+    if e.lanes is None:
+        poll_now(e)
+    define_flat(e, test.params, names)
+    going = e.block(test).operands[0]
+    define_flat(e, op.results, names)
+    if e.lanes is None or e.is_uniform(going):
+        text.branch(e.scalar(going), inside, after)
+        text.start(inside)
+        define_flat(e, body.params, names)
+        following = flatten(e, e.block(body).operands[0])
+    else:
+        following = masked_iteration(e, body, names, going, (inside, after))
+    text.jump(head)
+    phis = [
+        f"{name} = phi {kind} [{start}, %{before}], [{value}, %{text.block}]"
+        for name, kind, start, value in zip(names, kinds, starts, following, strict=True)
+    ]
+    text.lines[place:place] = phis
+    text.start(after)
+
+
+def masked_iteration(
+    e: Emitter, body: Block, names: list[str], going: Value, labels: tuple[str, str]
+) -> list[str]:
+    """One iteration for the lanes that go on; the others keep what they have."""
+    text = e.text
+    active = [
+        text.let(f"and {MASK} {a}, {m}") if a else m
+        for a, m in zip(e.lane_state.masks, e.vectors(going), strict=True)
+    ]
+    total = active[0]
+    for mask in active[1:]:
+        total = text.let(f"or {MASK} {total}, {mask}")
+    some = text.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1({MASK} {total})")
+    text.branch(some, *labels)
+    text.start(labels[0])
+    define_flat(e, body.params, names)
+    with masked(e, tuple(active)):
+        given = flatten(e, e.block(body).operands[0])
+    kinds = flat_types(e, body.params)
+    copies = e.lane_state.copies
+    return [
+        text.let(f"select {MASK} {active[k % copies]}, {kind} {new}, {kind} {old}")
+        for k, (kind, new, old) in enumerate(zip(kinds, given, names, strict=True))
+    ]
+
+
+# ---------------------------------------------------------------------- faults
+
+
+@emits(loop.check_index)
+def emit_check(e: Emitter, op: Operation) -> None:
+    """A fault where an index leaves [0, bound)."""
+    index, bound, mask = op.operands
+    if e.lanes is None:
+        check_scalar(e, op, e.num(index), e.num(bound), mask)
+        define_checked(e, op, index)
+        return
+    wide = widened(e, index)
+    limits = widened(e, bound)
+    masks = [*e.lane_state.masks]
+    own = None if mask is None else e.vectors(mask)
+    for copy, (ref, limit) in enumerate(zip(wide, limits, strict=True)):
+        bad = e.text.let(f"icmp uge <{LANES} x i64> {ref}, {limit}")
+        for other in (masks[copy], own[copy] if own else ""):
+            bad = e.text.let(f"and {MASK} {bad}, {other}") if other else bad
+        some = e.text.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1({MASK} {bad})")
+        with faulting(e, some):
+            bits = e.text.let(f"bitcast {MASK} {bad} to i{LANES}")
+            first = e.text.let(f"call i{LANES} @llvm.cttz.i{LANES}(i{LANES} {bits}, i1 true)")
+            given = e.text.let(f"extractelement <{LANES} x i64> {ref}, i{LANES} {first}")
+            end = e.text.let(f"extractelement <{LANES} x i64> {limit}, i{LANES} {first}")
+            report(e, op, given, end)
+    define_checked(e, op, index)
+
+
+def widened(e: Emitter, value: Value) -> list[str]:
+    """An integer as vectors of i64."""
+    dtype = dtype_name(value)
+    return [cast(e.text, dtype, "INDEX", "rint", LANES, ref) for ref in e.vectors(value)]
+
+
+def define_checked(e: Emitter, op: Operation, index: Value) -> None:
+    """The result: the index itself as INDEX."""
+    operand: Operand = e.operand(index)
+    target, dtype = dtype_name(op.result), dtype_name(index)
+    if isinstance(operand, (Linear, Const)):
+        e.define(op.result, operand)
+    elif isinstance(operand, Uniform):
+        e.define(op.result, Uniform(cast(e.text, dtype, target, "rint", 1, operand.ref)))
+    else:
+        refs = tuple(cast(e.text, dtype, target, "rint", LANES, ref) for ref in operand.refs)
+        e.define(op.result, Varying(refs))
+
+
+def check_scalar(e: Emitter, op: Operation, index: Num, bound: Num, mask: Value | None) -> None:
+    """The check of one index; one unsigned comparison covers both ends."""
+    bad = e.text.let(f"icmp uge i64 {index}, {bound}")
+    if mask is not None:
+        bad = e.text.let(f"and i1 {bad}, {e.scalar(mask)}")
+    with faulting(e, bad):
+        report(e, op, str(index), str(bound))
+
+
+@contextmanager
+def faulting(e: Emitter, condition: str) -> Iterator[None]:
+    """Instructions that run, and leave the function, if `condition` holds."""
+    fault, go = e.text.label(), e.text.label()
+    e.text.branch(condition, fault, go)
+    e.text.start(fault)
+    yield
+    e.text.start(go)
+
+
+def report(e: Emitter, op: Operation, index: str, bound: str) -> None:
+    """Write the fault record and leave."""
+    code = int(Fault.INDEX_OUT_OF_BOUNDS)
+    e.module.require(FAULT_SYMBOL, write_fault_helper)
+    axis = op.attrs["axis"]
+    arguments = f"ptr %ctx, i32 {code}, i32 {e.site(op)}, i64 {index}, i64 0, i64 {bound}, i64 {axis}"
+    e.text.do(f"call fastcc void {FAULT_SYMBOL}({arguments})")
+    e.text.do(f"ret i32 {code}")
+
+
+FAULT_SYMBOL = "@tilewright.fault"
+
+
+def write_fault_helper(module: Module) -> str:
+    """@(ctx, code, op, x0, x1, x2, x3): fill the fault record."""
+    parameters = "ptr %ctx, i32 %code, i32 %op, i64 %x0, i64 %x1, i64 %x2, i64 %x3"
+    text = Text(module, f"define internal fastcc void {FAULT_SYMBOL}({parameters}) #1")
+    fields = [("i32", "%code", "fault_code", 0), ("i32", "%op", "fault_op", 0)]
+    fields += [("i64", f"%x{k}", "fault_values", 8 * k) for k in range(4)]
+    for kind, value, name, extra in fields:
+        place = text.let(f"getelementptr i8, ptr %ctx, i64 {CTX[name].offset + extra}")
+        text.do(f"store {kind} {value}, ptr {place}, align 4")
+    text.do("ret void")
+    return text.finish()

@@ -1,0 +1,141 @@
+"""Lanes loops: sixteen lanes per vector, several vectors per iteration, tails under masks.
+
+Reductions follow the order of `ops/loop.py`: element j goes to virtual lane j mod 64, which is lane
+j mod 16 of accumulator (j // 16) mod 4.
+"""
+
+from __future__ import annotations
+
+from tilewright.codegen.emitter import Emitter, LaneState
+from tilewright.codegen.index import Num
+from tilewright.codegen.operands import LANES, Linear
+from tilewright.codegen.packing import lane_mask
+from tilewright.codegen.reductions import Reductions
+from tilewright.errors import InternalError
+from tilewright.ir.core import Block, Operation
+from tilewright.ops import arith
+
+ACCUMULATORS = 4
+SHORT_BODY, MIDDLE_BODY = 16, 48
+LONG_WORD = 12
+LONG_WORDS = frozenset(
+    {
+        arith.exp,
+        arith.exp2,
+        arith.log,
+        arith.log1p,
+        arith.tanh,
+        arith.erf,
+        arith.sigmoid,
+        arith.sin,
+        arith.cos,
+        arith.tan,
+        arith.atan,
+        arith.pow_,
+        arith.mod,
+        arith.fmod,
+        arith.floordiv,
+    }
+)
+
+
+def emit_lanes(e: Emitter, op: Operation) -> None:
+    """One lanes loop, with its reductions."""
+    if e.lanes is not None:
+        raise InternalError("a lanes loop stands inside another")
+    LaneLoop(e, op).write()
+
+
+class LaneLoop:
+    """Writes one lanes loop."""
+
+    def __init__(self, e: Emitter, op: Operation) -> None:
+        self.e, self.op = e, op
+        low, high, _, inits = op.operands
+        self.low = e.num(low)
+        self.count = e.index.sub(e.num(high), self.low)
+        self.body: Block = op.regions[0]
+        self.reductions = Reductions(e, op.attrs["combine"], inits)
+        self.copies = choose_copies(self.body, bool(inits))
+        self.slot = len(e.text.lines)
+        e.text.do("")
+        self.state = LaneState([], e.text.count)
+
+    def write(self) -> None:
+        """The whole vectors, then the tail, then the fold of the accumulators."""
+        e, index = self.e, self.e.index
+        chunk = LANES * self.copies
+        whole = index.round_down(self.count, chunk)
+        accumulators = self.reductions.identities()
+        if not isinstance(whole, int) or whole > 0:
+            accumulators = self.main_loop(whole, chunk, accumulators)
+        rest = index.sub(self.count, whole)
+        if not isinstance(rest, int):
+            accumulators = self.run_time_tail(whole, rest, accumulators)
+        elif rest > 0:
+            accumulators = self.known_tail(whole, rest, accumulators)
+        e.text.lines[self.slot] = "\n".join(self.state.hoisted)
+        self.reductions.finish(self.op.results, accumulators)
+
+    def main_loop(self, whole: Num, chunk: int, accumulators: list[str]) -> list[str]:
+        """Full vectors, `copies` at a time."""
+        if isinstance(whole, int) and whole <= chunk:
+            return self.run_body(0, [""] * self.copies, accumulators, 0)
+        runs = isinstance(whole, int)
+        carries = list(zip(self.reductions.kinds, accumulators, strict=True))
+        with self.e.text.loop(0, whole, chunk, carries, runs=runs) as state:
+            masks = [""] * self.copies
+            state.following = self.run_body(state.counter, masks, state.carries, 0)
+        return state.carries
+
+    def known_tail(self, start: Num, rest: int, accumulators: list[str]) -> list[str]:
+        """What is left of a known extent: full vectors, and one under a constant mask."""
+        masks = [""] * (rest // LANES)
+        if rest % LANES:
+            masks.append(lane_mask(self.e.text, rest % LANES))
+        return self.run_body(start, masks, accumulators, 0)
+
+    def run_time_tail(self, start: Num, rest: Num, accumulators: list[str]) -> list[str]:
+        """What is left of a run-time extent, one masked vector at a time.
+
+        Reductions go through all four accumulators, turning them by one each time.
+        """
+        text, index = self.e.text, self.e.index
+        some = text.let(f"icmp sgt i64 {rest}, 0")
+        end = rest
+        if accumulators:
+            end = text.let(f"select i1 {some}, i64 {LANES * ACCUMULATORS}, i64 0")
+        carries = list(zip(self.reductions.kinds, accumulators, strict=True))
+        with text.loop(0, end, LANES, carries) as state:
+            mask = lane_mask(text, index.sub(rest, state.counter))
+            position = index.add(start, state.counter)
+            following = self.run_body(position, [mask], state.carries, 0)
+            state.following = self.reductions.turned(following)
+        return state.carries
+
+    def run_body(
+        self, start: Num, masks: list[str], accumulators: list[str], first: int
+    ) -> list[str]:
+        """The body for the vectors from element `start` on; gives the accumulators after it."""
+        e = self.e
+        counter = self.body.params[0]
+        e.lanes = self.state
+        self.state.masks = masks
+        e.dims.append({})
+        e.define(counter, Linear(e.index.add(self.low, start), 1))
+        terminator = e.block(self.body)
+        given = [e.vectors(value) for value in terminator.operands[0]]
+        accumulators = self.reductions.combine(accumulators, given, masks, first)
+        e.dims.pop()
+        e.lanes = None
+        return accumulators
+
+
+def choose_copies(body: Block, reduces: bool) -> int:
+    """Vectors per iteration: all accumulators of a reduction, else as many as the body is short."""
+    if reduces:
+        return ACCUMULATORS
+    size = sum(LONG_WORD if op.opdef in LONG_WORDS else 1 for op in body.walk())
+    if any(op.regions for op in body.ops):
+        return 1
+    return 4 if size <= SHORT_BODY else 2 if size <= MIDDLE_BODY else 1

@@ -1,0 +1,198 @@
+"""One loop-level function and its signature to the LLVM text of a kernel (ABI v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import tilewright.codegen.emit_control
+import tilewright.codegen.emit_memory
+import tilewright.codegen.emit_scalars  # noqa: F401  the three register their handlers
+from tilewright.abi import CTX, Fault, Param, ScalarParam, Signature, TensorParam
+from tilewright.codegen.arena import Layout, aligned, assign_offsets
+from tilewright.codegen.emit_matmul import matmul_scratch
+from tilewright.codegen.emitter import Emitter, Shared
+from tilewright.codegen.formats import REGISTER_ELEMENT
+from tilewright.codegen.index import Num
+from tilewright.codegen.machine import compile_text
+from tilewright.codegen.operands import Buffer, Uniform
+from tilewright.codegen.text import Module
+from tilewright.errors import InternalError
+from tilewright.ir.affine import Expr, Symbol, symbols
+from tilewright.ir.core import Function, Operation, Value
+from tilewright.ir.types import BufferType, Dim
+from tilewright.ops import loop
+from tilewright.source import Span
+from tilewright.target import Isa, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel as text: `sites` maps the op ids of faults to the author's lines.
+
+    `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows.
+    """
+
+    text: str
+    symbol: str
+    arena_bytes: int
+    sites: dict[int, Span]
+
+    def compile(self, target: Target) -> bytes:
+        """Its object file."""
+        return compile_text(self.text, target)
+
+
+def emit_kernel(
+    function: Function, signature: Signature, target: Target, symbol: str = "kernel"
+) -> Kernel:
+    """The kernel of a loop-level function whose parameters are those of `signature`, in order."""
+    isa = target.instructions
+    layout = assign_offsets(function.body, lambda op: scratch_bytes(op, isa))
+    shared = Shared(layout)
+    module = Module(isa)
+    header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
+    emitter = Emitter(module, header, shared)
+    KernelWriter(emitter, function, signature).write()
+    module.add(emitter.text)
+    return Kernel(module.finish(), symbol, layout.size, shared.sites)
+
+
+def scratch_bytes(op: Operation, isa: Isa) -> int | None:
+    """The bytes of the arena that an operation takes; None if only run time knows."""
+    if op.opdef is loop.matmul:
+        return matmul_scratch(op, isa)
+    if op.opdef is not loop.alloc:
+        return 0
+    shape = op.attrs["shape"]
+    known = [extent for extent in shape if isinstance(extent, int)]
+    if len(known) < len(shape):
+        return None
+    return prod(known) * op.attrs["dtype"].nbytes
+
+
+class KernelWriter:
+    """Writes the entry: arguments, extents, the arena, then the body."""
+
+    def __init__(self, e: Emitter, function: Function, signature: Signature) -> None:
+        self.e, self.function, self.signature = e, function, signature
+        if len(function.params) != len(signature.params):
+            raise InternalError(f"{function.name} and its signature differ in their parameters")
+
+    def write(self) -> None:
+        """The whole function."""
+        pairs = list(zip(self.function.params, self.signature.params, strict=True))
+        self.bind_symbols(pairs)
+        for value, param in pairs:
+            if isinstance(param, ScalarParam):
+                self.bind_scalar(value, param)
+        for value, param in pairs:
+            if isinstance(param, TensorParam):
+                self.bind_tensor(value, param)
+        self.bind_context()
+        self.e.block(self.function.body)
+        self.e.text.do("ret i32 0")
+
+    def load_slot(self, slot: int, kind: str) -> str:
+        """One word of `args`, or its low bytes."""
+        place = self.e.index.place("%args", slot, "i64")
+        return self.e.text.let(f"load {kind}, ptr {place}, align 8")
+
+    def bind_symbols(self, pairs: Sequence[tuple[Value, Param]]) -> None:
+        """The extents that the caller passes."""
+        refs = {
+            name: self.load_slot(self.signature.symbol_slot(name), "i64")
+            for name in self.signature.symbols
+        }
+        for value, _ in pairs:
+            for found in symbols_of(value):
+                if found.name in refs:
+                    self.e.symbols[found] = refs[found.name]
+
+    def bind_scalar(self, value: Value, param: ScalarParam) -> None:
+        """A scalar parameter."""
+        slot = self.signature.scalar_slot(param.name)
+        element = REGISTER_ELEMENT[param.dtype.name]
+        ref = self.load_slot(slot, "i8" if element == "i1" else element)
+        if element == "i1":
+            ref = self.e.text.let(f"trunc i8 {ref} to i1")
+        self.e.define(value, Uniform(ref))
+
+    def bind_tensor(self, value: Value, param: TensorParam) -> None:
+        """A tensor parameter; its strides are passed where its layout says so."""
+        kind = value.type
+        assert isinstance(kind, BufferType)
+        pointer = self.load_slot(self.signature.pointer_slot(param.name), "ptr")
+        shape = self.e.all_dims(kind.shape)
+        if param.passes_strides:
+            strides = self.passed_strides(kind, param)
+        else:
+            strides = self.e.all_dims(kind.strides)
+        self.e.define(value, Buffer(pointer, kind.dtype.name, shape, strides))
+
+    def passed_strides(self, kind: BufferType, param: TensorParam) -> tuple[Num, ...]:
+        """The strides of one tensor as the caller passes them; 1 for the last of `rows`."""
+        strides: list[Num] = []
+        for axis, dim in enumerate(kind.strides):
+            last = axis == kind.rank - 1
+            if last and param.layout == "rows":
+                strides.append(1)
+            else:
+                strides.append(self.load_slot(self.signature.stride_slot(param.name, axis), "i64"))
+                self.bind_stride(dim, strides[-1])
+        return tuple(strides)
+
+    def bind_stride(self, dim: Dim, ref: Num) -> None:
+        """A stride that is a symbol of the type has its value from the caller."""
+        if isinstance(dim, Expr):
+            (symbol, *others) = dim.terms or (None,)
+            if isinstance(symbol, Symbol) and not others and dim == symbol + 0:
+                self.e.symbols.setdefault(symbol, ref)
+
+    def bind_context(self) -> None:
+        """The arena, checked for size, and the cancel word."""
+        e = self.e
+        e.arena = self.load_context("arena")
+        self.load_context("cancel", "%cancel")
+        needed = self.dynamic_offsets(e.shared.layout)
+        if needed == 0:
+            return
+        given = self.load_context("arena_bytes")
+        small, enough = e.text.label(), e.text.label()
+        e.text.branch(e.text.let(f"icmp ult i64 {given}, {needed}"), small, enough)
+        e.text.start(small)
+        place = e.index.place("%ctx", CTX["fault_values"].offset, "i8")
+        e.text.do(f"store i64 {needed}, ptr {place}, align 8")
+        e.text.do(f"ret i32 {int(Fault.ARENA_TOO_SMALL)}")
+        e.text.start(enough)
+
+    def load_context(self, name: str, ref: str = "") -> str:
+        """One field of the context."""
+        place = self.e.index.place("%ctx", CTX[name].offset, "i8")
+        load = f"load {CTX[name].llvm}, ptr {place}, align 8"
+        if not ref:
+            return self.e.text.let(load)
+        self.e.text.do(f"{ref} = {load}")
+        return ref
+
+    def dynamic_offsets(self, layout: Layout) -> Num:
+        """Places after the fixed part for scratch of run-time size; gives the bytes of all."""
+        index = self.e.index
+        total: Num = layout.size
+        for op in layout.dynamic:
+            self.e.dynamic[op] = total
+            count: Num = op.attrs["dtype"].nbytes
+            for extent in op.attrs["shape"]:
+                count = index.mul(count, self.e.dim(extent))
+            total = index.add(total, index.round_down(index.add(count, 63), aligned(1)))
+        return total
+
+
+def symbols_of(value: Value) -> list[Symbol]:
+    """The symbols in the extents and strides of a buffer."""
+    kind = value.type
+    if not isinstance(kind, BufferType):
+        return []
+    dims = (dim for dim in (*kind.shape, *kind.strides) if isinstance(dim, Expr))
+    return [found for dim in dims for found in symbols(dim)]
