@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import TilewrightError, UnsupportedFeatureError
@@ -22,7 +22,7 @@ from tilewright.passes.nodes import (
     is_identity,
     make_node,
 )
-from tilewright.passes.plan import Plan
+from tilewright.passes.plan import Plan, Target
 
 FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
@@ -42,13 +42,23 @@ def lowers(*opdefs: OpDef[..., Any]) -> Callable[[Handler], Handler]:
     return register
 
 
-def lower_block(lowering: Lowering, block: Block, *, is_loop: bool = False) -> None:
+def lower_block(
+    lowering: Lowering,
+    block: Block,
+    targets: Mapping[Value, Target] | None = None,
+    *,
+    is_loop: bool = False,
+) -> None:
     """The operations of `block`, in the innermost scope; its terminator is left to the caller.
 
-    On return the plan of the block is still the current one: `end_block` closes it.
+    `targets` says where values end up. On return the plan of the block is still the current one:
+    `end_block` closes it.
     """
     outer = lowering.plans[-1] if lowering.plans else None
-    lowering.plans.append(Plan(block, outer, is_loop))
+    plan = Plan(block, outer, is_loop)
+    lowering.plans.append(plan)
+    results = plan.local.difference(block.params)
+    plan.targets.update((value, t) for value, t in (targets or {}).items() if value in results)
     nodes = plan_nodes(lowering, block)
     for position, op in enumerate(block.ops[:-1]):
         advance(lowering, position, op)
@@ -71,6 +81,8 @@ def end_block(lowering: Lowering) -> None:
     """Emits what is left of the current block and closes its plan."""
     lowering.plan.position += 1
     flush(lowering)
+    for undo in reversed(lowering.plan.undo):
+        undo()
     lowering.plans.pop()
 
 

@@ -1,1 +1,208 @@
-"""Lowering of matrix products to micro-kernel grids on views."""
+"""Lowering of matrix products to micro-kernel grids on views of memory.
+
+Operands that are rearrangements of memory are read in place, through strides; any other operand is
+put in memory first. Accumulation is in FP32 or INT32; a narrower result is converted where it is
+used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify, substitute
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.structure import domain, identity_map
+from tilewright.ir.types import Dim, Shape
+from tilewright.ops import control, loop, matmul
+from tilewright.ops.extents import constant_of
+from tilewright.ops.loop import accumulator_dtype
+from tilewright.passes.blocks import flush, lowers
+from tilewright.passes.lowering import Lowering, shaped
+from tilewright.passes.nodes import Indices, Kind, compose, direct_reads, index_exprs
+from tilewright.passes.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Strided elements of a buffer: element d is at `offsets` + Σ d[k] * strides[k]."""
+
+    storage: Storage
+    offsets: Indices
+    shape: Shape
+    strides: Shape
+
+    @property
+    def has_unit_stride(self) -> bool:
+        """True when one of the last two axes is contiguous."""
+        pairs = zip(self.shape[-2:], self.strides[-2:], strict=True)
+        return any(stride == 1 or extent == 1 for extent, stride in pairs)
+
+
+def find_place(lowering: Lowering, value: Value) -> Place | None:
+    """Where the elements of `value` are, if they are strided memory."""
+    shape = shaped(value).shape
+    dims = domain(shape)
+    index: Indices = identity_map(dims)
+    while value not in lowering.stored:
+        node = lowering.nodes.get(value)
+        if node is None or node.kind is not Kind.FREE or not node.is_move:
+            return None
+        (read,) = direct_reads(node.structure)
+        inner = index_exprs(read)
+        if inner is None or read.mask:
+            return None
+        index = compose(inner, dict(zip(node.structure.dims, index, strict=True)))
+        value = read.value
+    return strided(lowering.stored[value], index, shape, dims)
+
+
+def strided(
+    storage: Storage, index: Indices, shape: Shape, dims: tuple[Symbol, ...]
+) -> Place | None:
+    """The place of elements `index` over `dims`; None when they are not evenly spaced."""
+    steps = [_step(storage, index, dim) for dim in dims]
+    known = [step for step in steps if step is not None]
+    if len(known) != len(steps):
+        return None
+    zeros = dict.fromkeys(dims, as_expr(0))
+    offsets = tuple(substitute(each, zeros) for each in index)
+    return Place(storage, offsets, shape, tuple(known))
+
+
+def _step(storage: Storage, index: Indices, dim: Symbol) -> Dim | None:
+    total = as_expr(0)
+    for each, stride in zip(index, storage.type.strides, strict=True):
+        factor = coefficient(each, dim)
+        if factor is None:
+            return None
+        total = total + as_expr(factor) * as_expr(stride)
+    return simplify(total)
+
+
+def operand_place(lowering: Lowering, value: Value) -> Place:
+    """Where a matrix operand is, after the open groups have been emitted."""
+    place = find_place(lowering, value)
+    assert place is not None, f"{value!r} is not in memory"
+    return place
+
+
+def prepare(lowering: Lowering, *values: Value) -> None:
+    """Has each of `values` in memory, evenly spaced, and nothing pending."""
+    for value in values:
+        node = lowering.nodes.get(value)
+        if value not in lowering.stored and node is not None and node.kind is Kind.FREE:
+            place = find_place(lowering, value) or pending_place(lowering, value)
+            if place is None or not place.has_unit_stride:
+                lowering.force(value)
+    flush(lowering)
+
+
+def pending_place(lowering: Lowering, value: Value) -> Place | None:
+    """The place that `value` will have once what it rearranges is in memory of its own."""
+    leaf = lowering.resolve(value, None)
+    if leaf is None or leaf.producer is None or leaf.base in lowering.stored:
+        return None
+    flush(lowering)
+    return find_place(lowering, value)
+
+
+# ---------------------------------------------------------------------- emission
+
+
+def slot(lowering: Lowering, place: Place, batch: Sequence[Expr]) -> Value:
+    """The buffer of the matrix at `batch` of a place."""
+    rank = len(place.shape) - len(batch)
+    base = place.storage.type
+    shape, strides = place.shape[-rank:], place.strides[-rank:]
+    whole = all(offset == 0 for offset in place.offsets) and not batch
+    if whole and (shape, strides) == (base.shape, base.strides):
+        return place.storage.buffer
+    shift = as_expr(0)
+    for index, stride in zip(batch, place.strides, strict=False):
+        shift = shift + index * as_expr(stride)
+    offsets = list(lowering.scopes.indices(place.offsets))
+    if shift != 0:
+        return shifted(lowering, place, offsets, shift, shape, strides)
+    return loop.view(place.storage.buffer, tuple(offsets), shape=shape, strides=strides)
+
+
+def shifted(
+    lowering: Lowering,
+    place: Place,
+    offsets: list[Value],
+    shift: Expr,
+    shape: Shape,
+    strides: Shape,
+) -> Value:
+    """A view `shift` elements further on: through a flat view of the buffer."""
+    start = loop.view(place.storage.buffer, tuple(offsets), shape=(1,), strides=(1,))
+    return loop.view(start, (lowering.scopes.index(shift),), shape=shape, strides=strides)
+
+
+def emit_product(
+    lowering: Lowering, c: Place, a: Place, b: Place, attrs: dict[str, Any], *, accumulate: bool
+) -> None:
+    """The micro-kernel grid, inside loops over the batch axes."""
+    batch: list[Expr] = []
+
+    def level(axis: int) -> Sequence[Value]:
+        if axis == len(c.shape) - 2:
+            slots = [slot(lowering, place, batch) for place in (c, a, b)]
+            loop.matmul(*slots, **attrs, accumulate=accumulate)
+            return ()
+        symbol = Symbol("b", 0, as_expr(c.shape[axis]) - 1)
+
+        def body() -> Sequence[Value]:
+            batch.append(as_expr(symbol))
+            return level(axis + 1)
+
+        lowering.scopes.loop(c.shape[axis], symbol, body, kind=ForKind.Sequential)
+        return ()
+
+    level(0)
+
+
+def whole(storage: Storage) -> Place:
+    """All of a buffer."""
+    return Place(storage, (as_expr(0),) * len(storage.shape), storage.shape, storage.type.strides)
+
+
+@lowers(matmul.matmul)
+def lower_matmul(lowering: Lowering, op: Operation) -> None:
+    """A product into memory of its own."""
+    lhs, rhs = op.operands
+    prepare(lowering, lhs, rhs)
+    a, b = operand_place(lowering, lhs), operand_place(lowering, rhs)
+    wide = accumulator_dtype(shaped(lhs).dtype)
+    storage = lowering.room_for(op.result, {a.storage, b.storage}, wide)
+    attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
+    emit_product(lowering, whole(storage), a, b, attrs, accumulate=False)
+    lowering.give(op.result, storage)
+
+
+@lowers(matmul.acc)
+def lower_acc(lowering: Lowering, op: Operation) -> None:
+    """A product added to an accumulator in place."""
+    acc, lhs, rhs, init_cond = op.operands
+    storage = lowering.take_over(acc)
+    prepare(lowering, lhs, rhs)
+    a, b = operand_place(lowering, lhs), operand_place(lowering, rhs)
+    attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
+    c = whole(storage)
+    fresh = False if init_cond is None else constant_of(init_cond)
+    if init_cond is None or fresh is not None:
+        emit_product(lowering, c, a, b, attrs, accumulate=not fresh)
+    else:
+        arms: list[Block] = []
+        for accumulate in (False, True):
+            block = Block()
+            with lowering.scopes.inside(block):
+                emit_product(lowering, c, a, b, attrs, accumulate=accumulate)
+                control.yield_(())
+            arms.append(block)
+        cond = lowering.scalar(init_cond)
+        lowering.builder.emit(control.if_, (cond,), {}, tuple(arms), span=op.span)
+    lowering.stored[op.result] = storage

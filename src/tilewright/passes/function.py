@@ -21,6 +21,8 @@ from tilewright.ops import control, loop
 from tilewright.passes.blocks import end_block, flush, lower_block
 from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of
+from tilewright.passes.plan import Target
+from tilewright.passes.regions import tied_root
 from tilewright.passes.storage import Storage
 
 
@@ -39,6 +41,7 @@ class FunctionLowering:
         self.builder = builder
         self.params = [self.param(value) for value in function.params]
         self.directions = list(function.directions)
+        self.outs: dict[Value, Storage] = {}
         self.body = Block(tuple(self.params))
         builder.block = self.body
         self.lowering = Lowering(builder)
@@ -62,7 +65,8 @@ class FunctionLowering:
     def run(self) -> Function:
         """The lowered function."""
         self.bind_params()
-        lower_block(self.lowering, self.function.body)
+        targets = self.place_results()
+        lower_block(self.lowering, self.function.body, targets)
         results = self.store_results()
         end_block(self.lowering)
         body = Block(tuple(self.params), self.body.ops)
@@ -108,6 +112,19 @@ class FunctionLowering:
         self.check_finals(finals)
         return tuple(self.store_result(value) for value in returned)
 
+    def place_results(self) -> dict[Value, Target]:
+        """Buffers for the returned tensors that are not parameters, and what ends up there."""
+        targets: dict[Value, Target] = {}
+        for value in self.function.body.terminator.operands[0]:
+            root = tied_root(value)
+            if root in self.lowering.stored or not isinstance(value.type, ShapedType):
+                continue
+            if value not in self.outs:
+                out = self.add_param(buffer_type_of(value.type), value.name)
+                self.outs[value] = Storage(out, is_global=True)
+                targets[root] = Target(self.outs[value], None)
+        return targets
+
     def check_finals(self, finals: tuple[Value, ...]) -> None:
         """Copies the last version of a parameter to it where it is in other memory."""
         written = [
@@ -133,9 +150,11 @@ class FunctionLowering:
         storage = self.lowering.storage_of(value)
         if storage is not None and storage.buffer in self.params:
             return "tensor", self.params.index(storage.buffer)
-        out = self.add_param(buffer_type_of(value.type), value.name)
-        self.lowering.assign(Storage(out, is_global=True), value)
-        return "tensor", self.params.index(out)
+        out = self.outs.pop(value, None)
+        if out is None:
+            out = Storage(self.add_param(buffer_type_of(value.type), value.name), is_global=True)
+        self.lowering.assign(out, value)
+        return "tensor", self.params.index(out.buffer)
 
     def store_scalar(self, value: Value) -> int:
         """Stores a returned scalar; the position of its buffer."""

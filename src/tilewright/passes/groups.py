@@ -110,6 +110,15 @@ class Segment:
         storage.writers.append(node)
         self.touched.append(storage)
 
+    def place(self, node: Node, storage: Storage) -> None:
+        """Has the result of `node`, which is in a group already, go to `storage`."""
+        self.plan_write(node, storage)
+        for consumer in node.consumers:
+            for leaf in consumer.leaves:
+                if leaf.producer is node:
+                    leaf.storage = storage
+                    storage.readers.append((consumer, leaf.indices))
+
     def clear(self) -> list[Group]:
         """Closes the groups and gives them up."""
         groups, self.groups = self.groups, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import INDEX, DType
 from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.affine import Symbol
 from tilewright.ir.builder import Builder
@@ -12,8 +12,16 @@ from tilewright.ir.core import Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
 from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, row_major_strides
 from tilewright.ops import loop
+from tilewright.ops.extents import expr_of
 from tilewright.ops.cast import cast
-from tilewright.passes.groups import Segment, is_apart, window, write_window
+from tilewright.passes.groups import (
+    Group,
+    Segment,
+    is_apart,
+    may_write,
+    window,
+    write_window,
+)
 from tilewright.passes.nodes import (
     Indices,
     Kind,
@@ -24,7 +32,7 @@ from tilewright.passes.nodes import (
     index_exprs,
     make_node,
 )
-from tilewright.passes.plan import Plan
+from tilewright.passes.plan import Plan, Target
 from tilewright.passes.scopes import Scopes, require
 from tilewright.passes.storage import Storage
 
@@ -68,6 +76,8 @@ class Lowering:
             if not new.has_symbol:
                 new.bind_symbol(old.symbol)
             self.scopes.define(old.symbol, new)
+            if old.type.dtype is INDEX:
+                self.scopes.remember(expr_of(old), new)
 
     def extent(self, symbol: Symbol) -> Value:
         """The value of a symbol that is an extent of a parameter."""
@@ -96,6 +106,42 @@ class Lowering:
         """Fresh scratch memory for `value`."""
         type_ = shaped(value)
         return self.allocate(type_.shape, type_.dtype, value.name)
+
+    def room_for(self, value: Value, busy: set[Storage], dtype: DType | None = None) -> Storage:
+        """Memory that `value` is about to fill, and that is none of `busy`.
+
+        Where the value ends up in the end, if what is there now is not needed any more.
+        """
+        type_ = shaped(value)
+        if dtype is not None and dtype is not type_.dtype:
+            return self.allocate(type_.shape, dtype, value.name)
+        target = self.plan.targets.pop(value, None)
+        if target is None or target.storage in busy or self.is_read(target, self.plan.position):
+            return self.allocate_for(value)
+        self.keep_views(target.storage)
+        return target.storage
+
+    def room_for_node(self, node: Node, group: Group) -> Storage:
+        """Memory for a pending value: where it ends up, if `group` may write there already."""
+        target = self.plan.targets.pop(node.result, None)
+        if (
+            target is None
+            or self.is_read(target, self.plan.position - 1)
+            or not may_write(group, node, target.storage)
+        ):
+            return self.allocate_for(node.result)
+        self.keep_views(target.storage)
+        return target.storage
+
+    def is_read(self, target: Target, position: int) -> bool:
+        """True when an operation after `position` reads the present contents of a target."""
+        if target.version is not None and self.plan.is_read_after(target.version, position):
+            return True
+        return any(
+            view.kind is Kind.FREE and plan.is_read_after(view.result, position)
+            for view, plan in self.views.get(target.storage, ())
+            if plan is self.plan
+        )
 
     def storage_of(self, value: Value) -> Storage | None:
         """The memory of `value`: where it is, or where its pending node will put it."""
@@ -162,11 +208,18 @@ class Lowering:
         node.forced = True
         if node.kind is Kind.FREE:
             node.kind = Kind.POINT
+            if value not in self.plan.local:
+                self.plan.undo.append(lambda: self.release(node))
             self.enqueue(node)
 
-    def finish_accumulator(self, node: Node, storage: Storage) -> None:
-        """The result of a reduction whose accumulator is in `storage`."""
-        result = node.result
+    def release(self, node: Node) -> None:
+        """A rearrangement put in memory inside a region is evaluated late again after it."""
+        node.kind, node.forced, node.storage = Kind.FREE, False, None
+        self.forget(node.result)
+        self.note_view(node)
+
+    def give(self, result: Value, storage: Storage) -> None:
+        """`result` is what has been accumulated in `storage`, in its dtype or a wider one."""
         if storage.type.dtype is shaped(result).dtype:
             self.stored.setdefault(result, storage)
             return
@@ -175,7 +228,7 @@ class Lowering:
         dims = domain(storage.shape)
         dtype = shaped(result).dtype
         structure = pointwise(dims, storage.shape, wide, lambda s, _: (cast(s[0], dtype=dtype),))
-        self.nodes[result] = view = make_node(None, structure, result, node.position)
+        self.nodes[result] = view = make_node(None, structure, result, self.plan.position)
         view.kind = Kind.FREE
 
     # ------------------------------------------------------------------ writes
@@ -193,7 +246,7 @@ class Lowering:
         storage = self.storage_of(old)
         if storage is None:
             return self.materialize_for_writing(old)
-        if not self.plan.is_used_later(old) and self.owns(old):
+        if self.plan.owns(old) and storage.is_written:
             self.keep_views(storage)
             return storage
         if storage.is_blank:
@@ -209,12 +262,13 @@ class Lowering:
     def materialize_for_writing(self, old: Value) -> Storage:
         """Memory of its own for `old`, which is computed."""
         node = require_node(self, old)
-        if node.kind is Kind.FREE or self.plan.is_used_later(old) or not self.owns(old):
+        if node.kind is not Kind.POINT or not self.plan.owns(old):
             return self.copy_of(old)
-        storage = self.allocate_for(old)
+        assert node.group is not None
+        storage = self.room_for_node(node, node.group)
         storage.is_blank = False
-        self.segment.plan_write(node, storage)
         node.forced = True
+        self.segment.place(node, storage)
         return storage
 
     def copy_of(self, value: Value) -> Storage:
@@ -238,15 +292,16 @@ class Lowering:
         self.enqueue(node)
         return node
 
-    def owns(self, value: Value) -> bool:
-        """True when writing `value` in place here happens at most once per value."""
-        return self.plan.owns(value)
+    def keep_views(self, storage: Storage, *, in_regions: bool = False) -> None:
+        """Puts in memory the rearrangements of `storage` that are read after this write.
 
-    def keep_views(self, storage: Storage) -> None:
-        """Puts in memory the rearrangements of `storage` that are used after this write."""
+        With `in_regions` the write is in a region of the current operation, and so may reads be.
+        """
         storage.is_blank = False
         for view, plan in self.views.pop(storage, ()):
-            if view.kind is Kind.FREE and plan.is_used_later(view.result):
+            inclusive = in_regions or plan is not self.plan
+            is_read = plan.is_read_now if inclusive else plan.is_read_later
+            if view.kind is Kind.FREE and is_read(view.result):
                 self.force(view.result)
 
     def separate(self, node: Node) -> None:
@@ -267,7 +322,20 @@ class Lowering:
         if node is not None and node.kind is Kind.FREE:
             self.force(value)
         else:
-            self.stored[value] = self.copy_of(value)
+            self.redirect(value, self.copy_of(value))
+
+    def redirect(self, value: Value, storage: Storage) -> None:
+        """For the rest of the block, `value` is in `storage`."""
+        before = self.stored.get(value)
+        self.stored[value] = storage
+        if value in self.plan.local:
+            return
+        restore = (lambda: self.stored.update({value: before})) if before else None
+        self.plan.undo.append(restore or (lambda: self.forget(value)))
+
+    def forget(self, value: Value) -> None:
+        """`value` is in no memory any more."""
+        self.stored.pop(value, None)
 
 
 def require_node(lowering: Lowering, value: Value) -> Node:

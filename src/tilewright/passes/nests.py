@@ -149,7 +149,8 @@ class Nest:
         self.plan()
         for node in self.group.nodes:
             if node in self.buffered and node.storage is None and not self.is_row_reduction(node):
-                node.storage = self.lowering.allocate_for(node.result)
+                storage = self.lowering.room_for_node(node, self.group)
+                self.lowering.segment.place(node, storage)
         for node in [*self.row_roots, *(n for p in self.passes.values() for n in p.roots)]:
             if self.is_row_reduction(node):
                 self.start_accumulators(node)
@@ -162,7 +163,7 @@ class Nest:
         """Later code finds the result of `node` in memory, if it was put there."""
         node.group = None
         if node in self.accumulators:
-            self.lowering.finish_accumulator(node, self.accumulators[node][-1])
+            self.lowering.give(node.result, self.accumulators[node][-1])
         elif node.storage is not None:
             self.lowering.stored.setdefault(node.result, node.storage)
 

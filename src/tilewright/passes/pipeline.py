@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
-from tilewright.passes import contract, function, regions, single  # noqa: F401  (they register lowerings)
+from tilewright.passes import contract, regions, single
+from tilewright.passes.function import lower_function
 from tilewright.passes.inline_calls import inline_calls
+
+REGISTERED = (contract, regions, single)
+"""Modules that say how operations without a structure are lowered."""
 
 
 def lower(program: Program, entry: str) -> Program:
@@ -16,4 +20,4 @@ def lower(program: Program, entry: str) -> Program:
     `passes.function`). Raises UnsupportedFeatureError and StaleRead, located.
     """
     flat = inline_calls(program, entry)
-    return finish_program(program.name, {entry: function.lower_function(flat[entry])})
+    return finish_program(program.name, {entry: lower_function(flat[entry])})

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ops import control
+from tilewright.passes.storage import Storage
 from tilewright.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Memory in which a value ends up; `version` is what it holds until then."""
+
+    storage: Storage
+    version: Value | None
+
 
 NEVER = -1
 LOOPS = (control.for_, control.while_)
@@ -28,7 +40,8 @@ class Plan:
         self.span: Span | None = None
         self.last: dict[Value, int] = {}
         self.end: dict[Value, int] = {}
-        self.handed: dict[Value, int] = {}
+        self.targets: dict[Value, Target] = {}
+        self.undo: list[Callable[[], None]] = []
         self.local = set(block.params)
         for position, op in enumerate(block.ops):
             self.local.update(op.results)
@@ -40,22 +53,30 @@ class Plan:
         """A use of `through` is a use of `value`."""
         self.end[value] = max(self.end.get(value, NEVER), self.end.get(through, NEVER))
 
-    def is_used_later(self, value: Value) -> bool:
-        """True when `value` is used after the current operation."""
-        return self.end.get(value, NEVER) > self.position
+    def is_read_after(self, value: Value, position: int) -> bool:
+        """True when an operation after `position` reads `value`."""
+        return self.last.get(value, NEVER) > position
+
+    def is_read_later(self, value: Value) -> bool:
+        """True when an operation after the current one reads `value`."""
+        return self.last.get(value, NEVER) > self.position
+
+    def is_read_now(self, value: Value) -> bool:
+        """True when the current operation, or one after it, reads `value`."""
+        return self.last.get(value, NEVER) >= self.position
 
     def is_needed(self, value: Value) -> bool:
         """True when `value` is used by the current operation or later."""
         return self.end.get(value, NEVER) >= self.position
 
     def owns(self, value: Value) -> bool:
-        """True when `value` is of this block, or of one around it that no loop repeats."""
+        """True when nobody else reads `value`: it is written here at most once, and then dead."""
         plan: Plan | None = self
-        while plan is not None and value not in plan.local:
-            if plan.is_loop:
-                return False
-            plan = plan.outer
-        return True
+        while plan is not None and not plan.is_read_later(value):
+            if value in plan.local:
+                return True
+            plan = None if plan.is_loop else plan.outer
+        return False
 
 
 def uses(op: Operation) -> list[Any]:

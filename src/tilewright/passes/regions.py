@@ -1,1 +1,326 @@
-"""Lowering of loops and branches: carried tensors live in memory, scalars stay values."""
+"""Lowering of loops and branches: carried tensors live in memory, scalars stay values.
+
+A carried tensor has one buffer for all iterations: that of its initial value when nobody else
+reads it, else a copy. What an iteration yields is put there before the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import StaleRead
+from tilewright.ir.affine import Symbol
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.opdef import values_of
+from tilewright.ir.types import ScalarType
+from tilewright.ops import control
+from tilewright.ops.extents import constant_of, expr_of
+from tilewright.passes.blocks import end_block, flush, lower_block, lowers
+from tilewright.passes.lowering import Lowering
+from tilewright.passes.plan import Target
+from tilewright.passes.storage import Storage
+
+KINDS = {ForKind.Spmd: ForKind.Parallel, ForKind.Parallel: ForKind.Parallel}
+"""Kinds of loops below tiles; every other kind is sequential."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A value that a region takes over: `storage` is where a tensor lives, None for a scalar."""
+
+    init: Value
+    storage: Storage | None
+
+
+def is_scalar(value: Value) -> bool:
+    """True for values that stay values."""
+    return isinstance(value.type, ScalarType)
+
+
+# ---------------------------------------------------------------------- loops
+
+
+@lowers(control.for_)
+def lower_for(lowering: Lowering, op: Operation) -> None:
+    """A counted loop."""
+    *bounds, inits = op.operands
+    (body,) = op.regions
+    carries = take_carries(lowering, op, inits, [body.params[1:]])
+    give_range(body.params[0], bounds)
+    index = Value(body.params[0].type, body.params[0].name)
+    region, copied = lower_body(lowering, body, carries, index)
+    attrs = {**op.attrs, "kind": kind_of_loop(op, copied), "combine": ()}
+    scalars = tuple(lowering.scalar(c.init) for c in carries if c.storage is None)
+    operands = (*map(lowering.scalar, bounds), scalars)
+    new = lowering.builder.emit(op.opdef, operands, attrs, (region,), span=op.span)
+    bind_results(lowering, op, carries, new)
+
+
+@lowers(control.while_)
+def lower_while(lowering: Lowering, op: Operation) -> None:
+    """A conditional loop."""
+    (inits,) = op.operands
+    test, body = op.regions
+    carries = take_carries(lowering, op, inits, [test.params, body.params])
+    first = Block(scalar_params(test.params))
+    with lowering.scopes.inside(first):
+        bind_params(lowering, test.params, carries, first.params)
+        lower_block(lowering, test, is_loop=True)
+        end_block(lowering)
+        control.condition(lowering.scalar(test.terminator.operands[0]))
+    second, _ = lower_body(lowering, body, carries)
+    scalars = tuple(lowering.scalar(c.init) for c in carries if c.storage is None)
+    new = lowering.builder.emit(op.opdef, (scalars,), op.attrs, (first, second), span=op.span)
+    bind_results(lowering, op, carries, new)
+
+
+def kind_of_loop(op: Operation, copied: bool) -> ForKind:
+    """Parallel only where each iteration writes its own part of what is carried."""
+    scalars = any(is_scalar(value) for value in op.results)
+    independent = not copied and not scalars
+    return KINDS.get(op.attrs["kind"], ForKind.Sequential) if independent else ForKind.Sequential
+
+
+def give_range(index: Value, bounds: Sequence[Value]) -> None:
+    """Lets the symbol of a loop variable know its bounds."""
+    step = constant_of(bounds[2])
+    if index.has_symbol or not isinstance(step, int) or step < 1:
+        return
+    low, high = expr_of(bounds[0]), expr_of(bounds[1])
+    index.bind_symbol(Symbol(index.name or "i", low, high - 1))
+
+
+def take_carries(
+    lowering: Lowering,
+    op: Operation,
+    inits: Sequence[Value],
+    params: Sequence[Sequence[Value]],
+) -> list[Carry]:
+    """Memory for each carried tensor, holding its initial value."""
+    flush(lowering)
+    inside = [value for region in op.regions for inner in region.walk() for value in inner.inputs]
+    counts: dict[Value, int] = {}
+    for value in (*inits, *inside):
+        counts[value] = counts.get(value, 0) + 1
+    yields = op.regions[-1].terminator.operands[0]
+    carries: list[Carry] = []
+    for position, init in enumerate(inits):
+        if is_scalar(init):
+            carries.append(Carry(init, None))
+            continue
+        unchanged = yields[position] is params[-1][position]
+        single = counts[init] == 1
+        carries.append(Carry(init, carried_storage(lowering, init, single, unchanged)))
+    flush(lowering)
+    return carries
+
+
+def carried_storage(
+    lowering: Lowering, init: Value, is_single: bool, is_unchanged: bool
+) -> Storage:
+    """The memory of one carried tensor."""
+    storage = lowering.stored.get(init)
+    if storage is None:
+        return lowering.copy_of(init)
+    if is_unchanged:
+        return storage
+    if is_single and storage.is_written and lowering.plan.owns(init):
+        lowering.keep_views(storage, in_regions=True)
+        return storage
+    if storage.is_blank:
+        return lowering.allocate_for(init)
+    if storage.is_global and storage.is_written:
+        raise StaleRead(
+            f"{init.name or 'a tensor'} is read while a loop overwrites it",
+            lowering.plan.span,
+            hint="read the version that the loop carries",
+        )
+    return lowering.copy_of(init)
+
+
+def scalar_params(params: Sequence[Value]) -> tuple[Value, ...]:
+    """Fresh parameters for the scalars among `params`."""
+    return tuple(Value(param.type, param.name) for param in params if is_scalar(param))
+
+
+def bind_params(
+    lowering: Lowering, params: Sequence[Value], carries: Sequence[Carry], news: Sequence[Value]
+) -> None:
+    """Says what the carried parameters of a region are, in the innermost scope."""
+    scalars = iter(news)
+    for param, carry in zip(params, carries, strict=True):
+        if carry.storage is None:
+            lowering.define_scalar(param, next(scalars))
+        else:
+            lowering.stored[param] = carry.storage
+
+
+def lower_body(
+    lowering: Lowering, body: Block, carries: Sequence[Carry], index: Value | None = None
+) -> tuple[Block, bool]:
+    """The body of a loop, and whether a carried tensor is replaced rather than written into."""
+    first = () if index is None else (index,)
+    carried = body.params[len(first) :]
+    region = Block((*first, *scalar_params(carried)))
+    with lowering.scopes.inside(region):
+        if index is not None:
+            index.bind_symbol(body.params[0].symbol)
+            lowering.define_scalar(body.params[0], index)
+        bind_params(lowering, carried, carries, region.params[len(first) :])
+        storages = [carry.storage for carry in carries]
+        targets = targets_of(body, storages, carried)
+        lower_block(lowering, body, targets, is_loop=True)
+        copied = assign_all(lowering, body.terminator.operands[0], storages)
+        end_block(lowering)
+        emit_yield(lowering, body)
+    return region, copied
+
+
+def targets_of(
+    block: Block, storages: Sequence[Storage | None], versions: Sequence[Value | None]
+) -> dict[Value, Target]:
+    """Where the values that a block yields, or the first versions of them, end up."""
+    targets: dict[Value, Target] = {}
+    given = block.terminator.operands[0]
+    for value, storage, version in zip(given, storages, versions, strict=True):
+        if storage is not None:
+            targets.setdefault(tied_root(value), Target(storage, version))
+    return targets
+
+
+def emit_yield(lowering: Lowering, block: Block) -> None:
+    """Yields the scalars that `block` yields."""
+    given = block.terminator.operands[0]
+    control.yield_(tuple(lowering.scalar(value) for value in given if is_scalar(value)))
+
+
+def assign_all(
+    lowering: Lowering, values: Sequence[Value], storages: Sequence[Storage | None]
+) -> bool:
+    """Brings each yielded tensor to its storage, all at once; False when all are there already."""
+    pairs = [
+        (value, storage)
+        for value, storage in zip(values, storages, strict=True)
+        if storage is not None and lowering.storage_of(value) is not storage
+    ]
+    targets = [storage for _, storage in pairs]
+    for value, own in pairs:
+        leaf = lowering.resolve(value, None)
+        if leaf is None or leaf.storage is None or leaf.storage is own:
+            continue
+        if leaf.storage in targets or leaf.storage in storages:
+            lowering.detach(value)
+    for value, storage in pairs:
+        lowering.keep_views(storage)
+        lowering.assign(storage, value)
+    return bool(pairs)
+
+
+def bind_results(
+    lowering: Lowering, op: Operation, carries: Sequence[Carry], new: Operation
+) -> None:
+    """Says what the results of a loop are."""
+    scalars = iter(new.results)
+    for old, carry in zip(op.results, carries, strict=True):
+        if carry.storage is None:
+            lowering.define_scalar(old, next(scalars))
+        else:
+            lowering.stored[old] = carry.storage
+
+
+# ---------------------------------------------------------------------- branches
+
+
+@lowers(control.if_)
+def lower_if(lowering: Lowering, op: Operation) -> None:
+    """A branch."""
+    flush(lowering)
+    storages, versions = branch_storages(lowering, op)
+    flush(lowering)
+    regions = tuple(lower_arm(lowering, region, storages, versions) for region in op.regions)
+    cond = lowering.scalar(op.operands[0])
+    new = lowering.builder.emit(op.opdef, (cond,), op.attrs, regions, span=op.span)
+    scalars = iter(new.results)
+    for old, storage in zip(op.results, storages, strict=True):
+        if storage is None:
+            lowering.define_scalar(old, next(scalars))
+        else:
+            lowering.stored[old] = storage
+
+
+def lower_arm(
+    lowering: Lowering,
+    arm: Block,
+    storages: Sequence[Storage | None],
+    versions: Sequence[Value | None],
+) -> Block:
+    """One arm; its tensors end in `storages`, which hold `versions` before it."""
+    region = Block()
+    with lowering.scopes.inside(region):
+        lower_block(lowering, arm, targets_of(arm, storages, versions))
+        assign_all(lowering, arm.terminator.operands[0], storages)
+        end_block(lowering)
+        emit_yield(lowering, arm)
+    return region
+
+
+def branch_storages(
+    lowering: Lowering, op: Operation
+) -> tuple[list[Storage | None], list[Value | None]]:
+    """Memory for each tensor that a branch gives, and the version that it holds before.
+
+    It is that of the version which an arm writes, or else fresh.
+    """
+    found: list[Storage | None] = []
+    versions: list[Value | None] = []
+    for position, result in enumerate(op.results):
+        version = None if is_scalar(result) else inherited(lowering, op, position, found)
+        storage = None if version is None else lowering.stored[version]
+        if storage is None and not is_scalar(result):
+            storage = lowering.allocate_for(result)
+        if storage is not None:
+            lowering.keep_views(storage, in_regions=True)
+        found.append(storage)
+        versions.append(version)
+    return found, versions
+
+
+def inherited(
+    lowering: Lowering, op: Operation, position: int, taken: Sequence[Storage | None]
+) -> Value | None:
+    """The outer version that an arm writes in place, or gives back unchanged."""
+    for region in op.regions:
+        root = tied_root(region.terminator.operands[0][position])
+        storage = lowering.stored.get(root)
+        if (
+            storage is not None
+            and storage not in taken
+            and storage.is_written
+            and lowering.plan.owns(root)
+        ):
+            return root
+    return None
+
+
+def tied_root(value: Value) -> Value:
+    """The version that a chain of writes started from."""
+    while (before := previous_version(value)) is not None:
+        value = before
+    return value
+
+
+def previous_version(value: Value) -> Value | None:
+    """The version that the operation of `value` replaces, if it replaces one."""
+    op = value.op
+    if op is None:
+        return None
+    position = op.results.index(value)
+    if op.opdef in (control.for_, control.while_):
+        init: Value = op.operands[-1][position]
+        return init
+    if position not in op.opdef.tied:
+        return None
+    (before,) = values_of(op.operands[op.opdef.tied[position]])
+    return before

@@ -1,8 +1,8 @@
-"""Where scalar code goes: every expression is emitted in the outermost block that knows its parts."""
+"""Where scalar code goes: each expression into the outermost block that knows its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ class Scopes:
         return self.stack[-1]
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[Scope]:
+    def inside(self, block: Block) -> Generator[Scope]:
         """A scope for `block`, innermost for the duration; emission goes there."""
         scope = Scope(block, len(self.stack))
         self.stack.append(scope)
@@ -118,6 +118,11 @@ class Scopes:
         if found is None:
             found = home.memo[expr] = self._sum(expr, home)
         return found
+
+    def remember(self, expr: Expr, value: Value) -> None:
+        """`value`, of the innermost scope, is `expr`."""
+        if not expr.is_constant and self.home((expr,)) is self.current:
+            self.current.memo.setdefault(expr, value)
 
     def indices(self, exprs: Sequence[Operand]) -> tuple[Value, ...]:
         """`index` of each."""
@@ -189,7 +194,8 @@ class Scopes:
         return found
 
     def _conjunction(self, constraints: tuple[Constraint, ...], home: Scope) -> Value:
-        if len(constraints) > 1:
+        first, *rest = constraints
+        if rest:
             parts = [self.condition((c,)) for c in constraints]
             known = [part for part in parts if part is not None]
             with self.at(home):
@@ -197,7 +203,7 @@ class Scopes:
                 for part in known[1:]:
                     total = arith.and_(total, part)
             return total
-        (constraint,) = constraints
+        constraint = first
         if _is_refuted(constraint):
             return self.constant(False, BOOL)
         left, right = self.indices(sides(constraint.expr))
@@ -217,7 +223,7 @@ class Scopes:
         inits: Sequence[Value] = (),
         combine: tuple[str, ...] = (),
     ) -> Operation:
-        """A loop of `symbol` over [0, extent); `body` emits an iteration and gives what it yields."""
+        """A loop of `symbol` over [0, extent); `body` emits an iteration and gives its yields."""
         carried = tuple(Value(init.type) for init in inits)
         index = Value(INDEX_SCALAR, symbol.name)
         index.bind_symbol(symbol)

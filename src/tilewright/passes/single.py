@@ -29,8 +29,9 @@ def lower_create(lowering: Lowering, op: Operation) -> None:
 @lowers(memory.dim)
 def lower_dim(lowering: Lowering, op: Operation) -> None:
     """An extent that the type knows."""
-    shape = shaped(op.operands[0]).shape
-    lowering.scalars[op.result] = lowering.scopes.index(shape[op.attrs["axis"]])
+    axis: int = op.attrs["axis"]
+    extent = shaped(op.operands[0]).shape[axis]
+    lowering.scalars[op.result] = lowering.scopes.index(extent)
 
 
 @lowers(memory.read)
@@ -45,7 +46,7 @@ def lower_read(lowering: Lowering, op: Operation) -> None:
 @lowers(memory.write)
 def lower_write(lowering: Lowering, op: Operation) -> None:
     """One element written in place."""
-    x, indices, value = op.operands
+    _, indices, value = op.operands
     structure = Structure(
         (), (), (), (Read(value, ()),), (index_of(indices),), lambda scalars, _: scalars
     )
