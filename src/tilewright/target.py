@@ -12,9 +12,9 @@ ISA_ENVIRONMENT = "TILEWRIGHT_TARGET_ISA"
 class Isa:
     """What an instruction set can do in one instruction, and the block sizes that suit it.
 
-    `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of the
-    packed block of B stay in cache while `nc` columns of it are used. `vector_bytes` is the widest
-    native vector.
+    `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of
+    the packed block of B stay in cache while `nc` columns of it are used. `vector_bytes` is the
+    widest native vector.
     """
 
     name: str
@@ -45,16 +45,14 @@ class Target:
         return ISAS[self.isa]
 
 
-AVX512 = Isa(
-    "avx512", 64, 32, True, True, True, True, rows=8, vectors=3, kc=512, nc=768
-)
+AVX512 = Isa("avx512", 64, 32, True, True, True, True, rows=8, vectors=3, kc=512, nc=768)
 AVX2 = Isa("avx2", 32, 16, True, True, True, False, rows=6, vectors=1, kc=512, nc=512)
 BASELINE = Isa("baseline", 16, 16, False, False, False, False, rows=2, vectors=1, kc=512, nc=512)
 AARCH64 = Isa("aarch64", 16, 32, True, True, True, False, rows=5, vectors=1, kc=512, nc=512)
 
 ISAS: dict[str, Isa] = {isa.name: isa for isa in (AVX512, AVX2, BASELINE, AARCH64)}
 
-# The processor each restricted instruction set is compiled for, so that its code is the same everywhere.
+# The processor each restricted instruction set is compiled for, the same on every host.
 PORTABLE_CPUS: dict[str, str] = {
     "avx512": "x86-64-v4",
     "avx2": "x86-64-v3",
@@ -62,7 +60,7 @@ PORTABLE_CPUS: dict[str, str] = {
     "aarch64": "generic",
 }
 
-# From the most to the least capable; a host may be restricted to anything at or below its own place.
+# From the most to the least capable; a host may be restricted to what it is or follows it.
 X86_ORDER = ("avx512", "avx2", "baseline")
 
 X86_REQUIREMENTS: dict[str, frozenset[str]] = {
@@ -80,11 +78,13 @@ def infer_isa(triple: str, features: frozenset[str]) -> str:
 
 
 def restrict_target(target: Target, isa: str) -> Target:
-    """`target` limited to `isa`, unchanged when it is `target`'s own; ValueError if it cannot run it."""
+    """`target` limited to `isa`, itself when that is its own; ValueError if it cannot run it."""
     if isa == target.isa:
         return target
     if isa not in X86_ORDER or target.isa not in X86_ORDER:
-        raise ValueError(f"{ISA_ENVIRONMENT}={isa!r} does not name an instruction set of {target.triple}")
+        raise ValueError(
+            f"{ISA_ENVIRONMENT}={isa!r} does not name an instruction set of {target.triple}"
+        )
     if X86_ORDER.index(isa) < X86_ORDER.index(target.isa):
         raise ValueError(f"{ISA_ENVIRONMENT}={isa!r} needs more than this machine's {target.isa!r}")
     return Target(target.triple, PORTABLE_CPUS[isa], "", isa)

@@ -1,7 +1,7 @@
 """Where scratch buffers lie in the arena: first fit, each free again after its last use.
 
-Offsets are fixed before anything is written. Inner blocks use what is free at their operation, so two
-buffers share bytes only if their lifetimes do not meet.
+Offsets are fixed before anything is written. Inner blocks use what is free at their operation, so
+two buffers share bytes only if their lifetimes do not meet.
 """
 
 from __future__ import annotations

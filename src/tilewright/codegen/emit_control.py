@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from tilewright.abi import CTX, Fault
@@ -182,7 +182,7 @@ def emit_masked_if(e: Emitter, op: Operation, cond: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def masked(e: Emitter, mask: tuple[str, ...]) -> Iterator[None]:
+def masked(e: Emitter, mask: tuple[str, ...]) -> Generator[None]:
     """Memory is touched only by lanes where `mask` holds."""
     lanes = e.lane_state
     outer, guarded = lanes.masks, lanes.guarded
@@ -315,7 +315,7 @@ def check_scalar(e: Emitter, op: Operation, index: Num, bound: Num, mask: Value 
 
 
 @contextmanager
-def faulting(e: Emitter, condition: str) -> Iterator[None]:
+def faulting(e: Emitter, condition: str) -> Generator[None]:
     """Instructions that run, and leave the function, if `condition` holds."""
     fault, go = e.text.label(), e.text.label()
     e.text.branch(condition, fault, go)
@@ -329,7 +329,9 @@ def report(e: Emitter, op: Operation, index: str, bound: str) -> None:
     code = int(Fault.INDEX_OUT_OF_BOUNDS)
     e.module.require(FAULT_SYMBOL, write_fault_helper)
     axis = op.attrs["axis"]
-    arguments = f"ptr %ctx, i32 {code}, i32 {e.site(op)}, i64 {index}, i64 0, i64 {bound}, i64 {axis}"
+    arguments = (
+        f"ptr %ctx, i32 {code}, i32 {e.site(op)}, i64 {index}, i64 0, i64 {bound}, i64 {axis}"
+    )
     e.text.do(f"call fastcc void {FAULT_SYMBOL}({arguments})")
     e.text.do(f"ret i32 {code}")
 

@@ -26,7 +26,8 @@ class Matrix:
     @property
     def transposed(self) -> Matrix:
         """Rows and columns exchanged."""
-        return Matrix(self.dtype, self.shape[::-1], self.strides[::-1])
+        (rows, columns), (down, along) = self.shape, self.strides
+        return Matrix(self.dtype, (columns, rows), (along, down))
 
     @property
     def unit_axis(self) -> int | None:

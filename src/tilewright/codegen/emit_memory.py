@@ -47,7 +47,8 @@ def emit_view(e: Emitter, op: Operation) -> None:
 @emits(loop.extent)
 def emit_extent(e: Emitter, op: Operation) -> None:
     """An extent that was computed with the buffer."""
-    extent = e.buffer(op.operands[0]).shape[op.attrs["axis"]]
+    axis: int = op.attrs["axis"]
+    extent = e.buffer(op.operands[0]).shape[axis]
     operand = Const(extent, "INDEX") if isinstance(extent, int) else Uniform(extent)
     e.define(op.result, operand)
 
@@ -227,12 +228,18 @@ def load_repeated(e: Emitter, dtype: str, address: Address, masks: list[str]) ->
     refs: list[str] = []
     kind = register_type(dtype, LANES)
     for mask in masks:
-        some = text.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1({MASK} {mask})") if mask else "true"
+        some = (
+            text.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1({MASK} {mask})")
+            if mask
+            else "true"
+        )
         place = text.let(f"select i1 {some}, ptr {address.place()}, ptr %ctx")
         value = from_memory(e, dtype, text.let(load_text(MEMORY_ELEMENT[dtype], 1, place)), 1)
         vector = spread(text, value, REGISTER_ELEMENT[dtype])
         zero = constant(0, dtype, LANES)
-        refs.append(text.let(f"select {MASK} {mask}, {kind} {vector}, {kind} {zero}") if mask else vector)
+        refs.append(
+            text.let(f"select {MASK} {mask}, {kind} {vector}, {kind} {zero}") if mask else vector
+        )
     return tuple(refs)
 
 
@@ -353,9 +360,7 @@ def emit_copy(e: Emitter, op: Operation) -> None:
     copy_axes(e, target.pointer, source.pointer, target, source, 0)
 
 
-def copy_axes(
-    e: Emitter, to: str, origin: str, target: Buffer, source: Buffer, axis: int
-) -> None:
+def copy_axes(e: Emitter, to: str, origin: str, target: Buffer, source: Buffer, axis: int) -> None:
     """The elements of the axes from `axis` on."""
     element = MEMORY_ELEMENT[target.dtype]
     count = dense_count(e, target, source, axis)

@@ -1,4 +1,4 @@
-"""Scalar words of the loop level: folded, kept linear in the lane, scalar, or one vector per copy."""
+"""Scalar words of the loop level: folded, linear in the lane, scalar, or a vector per copy."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Handlers for operations live in the `emit_*` modules and register themselves in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -165,7 +165,6 @@ class Emitter:
 
     def splat(self, ref: str, element: str) -> str:
         """A scalar in every lane; written before the loop if it is known there."""
-        lanes = self.lane_state
         if not ref.startswith("%"):
             return f"splat ({element} {ref})"
         if not self.is_hoistable(ref):
@@ -191,7 +190,7 @@ class Emitter:
         return not number.isdecimal() or int(number) <= lanes.start
 
     @contextmanager
-    def hoisting(self) -> Iterator[None]:
+    def hoisting(self) -> Generator[None]:
         """What is written meanwhile goes before the lanes loop; it may not contain blocks."""
         lines, self.text.lines = self.text.lines, self.lane_state.hoisted
         yield
@@ -287,9 +286,7 @@ def spread(text: Text, ref: str, element: str) -> str:
     """A scalar register in every lane."""
     kind = type_text(element, LANES)
     first = text.let(f"insertelement {kind} poison, {element} {ref}, i64 0")
-    return text.let(
-        f"shufflevector {kind} {first}, {kind} poison, <{LANES} x i32> zeroinitializer"
-    )
+    return text.let(f"shufflevector {kind} {first}, {kind} poison, <{LANES} x i32> zeroinitializer")
 
 
 def vector_type(value: Value) -> str:

@@ -67,7 +67,7 @@ MEMORY_ELEMENT: dict[str, str] = {**REGISTER_ELEMENT, "BOOL": "i8"}
 
 
 def encode_constant(value: float | int | bool, dtype: str) -> float | int | bool:
-    """`value` as the register of `dtype` holds it: the bits of a narrow float, a wrapped integer."""
+    """`value` as the register of `dtype` holds it: bits of a narrow float, a wrapped integer."""
     if dtype in FLOAT_FORMATS:
         return encode_float(float(value), FLOAT_FORMATS[dtype])
     if dtype in INT_FORMATS:

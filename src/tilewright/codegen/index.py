@@ -1,6 +1,6 @@
 """Index arithmetic on i64 that is computed now where both sides are known."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tilewright.codegen.text import Text
@@ -80,7 +80,7 @@ class Index:
         return self.text.let(f"getelementptr {element}, ptr {pointer}, i64 {count}")
 
     @contextmanager
-    def steps(self, low: Num, high: Num, step: Num) -> Iterator[Num]:
+    def steps(self, low: Num, high: Num, step: Num) -> Generator[Num]:
         """A loop from `low` below `high`; no loop where it runs just once for certain."""
         runs = isinstance(low, int) and isinstance(high, int) and low < high
         if runs and isinstance(step, int) and int(high) <= int(low) + step:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-import tilewright.codegen.emit_control
-import tilewright.codegen.emit_memory
-import tilewright.codegen.emit_scalars  # noqa: F401  the three register their handlers
 from tilewright.abi import CTX, Fault, Param, ScalarParam, Signature, TensorParam
+from tilewright.codegen import emit_control, emit_memory, emit_scalars
 from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emitter import Emitter, Shared
@@ -25,6 +23,9 @@ from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
 from tilewright.source import Span
 from tilewright.target import Isa, Target
+
+REGISTERED = (emit_control, emit_memory, emit_scalars)
+"""Modules that say how operations are written."""
 
 
 @dataclass(frozen=True, slots=True)

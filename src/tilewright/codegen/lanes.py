@@ -1,7 +1,7 @@
 """Arithmetic on lanes, written like arithmetic: `Lanes` turns operators into LLVM instructions.
 
-Every operation here gives the same bits for any number of lanes on any instruction set. Where a target
-has no fused multiply-add or no rounding instruction, an exact replacement is called instead.
+Every operation here gives the same bits for any number of lanes on any instruction set. Where a
+target has no fused multiply-add or no rounding instruction, an exact replacement is called instead.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,9 @@ class Lanes:
 
     def binary(self, instruction: str, other: "Lanes | Number") -> "Lanes":
         """`instruction self, other`."""
-        return self.like(self.text.let(f"{instruction} {self.type} {self.ref}, {self.operand(other)}"))
+        return self.like(
+            self.text.let(f"{instruction} {self.type} {self.ref}, {self.operand(other)}")
+        )
 
     def __add__(self, other: "Lanes | Number") -> "Lanes":
         return self.binary("fadd" if self.is_float else "add", other)
@@ -166,7 +168,9 @@ class Lanes:
     def convert(self, instruction: str, element: str) -> "Lanes":
         """A conversion instruction to `element`."""
         target = type_text(element, self.lanes)
-        return self.like(self.text.let(f"{instruction} {self.type} {self.ref} to {target}"), element)
+        return self.like(
+            self.text.let(f"{instruction} {self.type} {self.ref} to {target}"), element
+        )
 
     def widen(self) -> "Lanes":
         """binary32 to binary64."""
@@ -188,7 +192,9 @@ class Lanes:
         """A scalar i1: whether some lane is set."""
         if self.lanes == 1:
             return self.ref
-        return self.text.let(f"call i1 @llvm.vector.reduce.or.v{self.lanes}i1({self.type} {self.ref})")
+        return self.text.let(
+            f"call i1 @llvm.vector.reduce.or.v{self.lanes}i1({self.type} {self.ref})"
+        )
 
 
 def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
@@ -198,9 +204,7 @@ def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
         raise TypeError("select needs a value to take its type from")
     kind = model.type
     operands = f"{kind} {model.operand(yes)}, {kind} {model.operand(no)}"
-    return model.like(
-        condition.text.let(f"select {condition.type} {condition.ref}, {operands}")
-    )
+    return model.like(condition.text.let(f"select {condition.type} {condition.ref}, {operands}"))
 
 
 def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
@@ -208,7 +212,9 @@ def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
     if x.text.isa.has_fma:
         return x.call("fma", y, z)
     if x.element == "double":
-        raise NotImplementedError("fused multiply-add of FP64 needs an instruction this target lacks")
+        raise NotImplementedError(
+            "fused multiply-add of FP64 needs an instruction this target lacks"
+        )
     return call_helper("fma", x, y, z)
 
 

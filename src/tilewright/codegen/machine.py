@@ -1,9 +1,10 @@
-"""LLVM text to object bytes, for the host or a restriction of it. llvmlite is imported on first use."""
+"""LLVM text to object bytes, for the host or less. llvmlite is imported on first use."""
 
 import os
 import threading
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 from tilewright.target import ISA_ENVIRONMENT, Target, infer_isa, restrict_target
 
@@ -67,7 +68,7 @@ def assembly(text: str, target: Target) -> str:
     return create_machine(target).emit_assembly(module)
 
 
-def create_machine(target: Target) -> "object":
+def create_machine(target: Target) -> Any:
     """An LLVM target machine."""
     return (
         llvm()

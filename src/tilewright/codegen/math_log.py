@@ -62,7 +62,9 @@ def log(x: Lanes) -> Lanes:
 def log_limits(x: Lanes, result: Lanes) -> Lanes:
     """`result` except where the logarithm of x is infinite or undefined."""
     result = select(x.lt(INFINITY), result, x)
-    return select(x.gt(0.0), result, select(x.eq(0.0), x.constant(-INFINITY), select(x.is_nan(), x, NAN)))
+    return select(
+        x.gt(0.0), result, select(x.eq(0.0), x.constant(-INFINITY), select(x.is_nan(), x, NAN))
+    )
 
 
 def split64(u: Lanes) -> tuple[Lanes, Lanes]:

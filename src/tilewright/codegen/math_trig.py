@@ -1,4 +1,4 @@
-"""sin, cos, tan and atan of binary32, computed in binary64 and rounded once: within 1 ULP everywhere."""
+"""sin, cos, tan and atan of binary32, in binary64 and rounded once: within 1 ULP everywhere."""
 
 from collections.abc import Callable
 

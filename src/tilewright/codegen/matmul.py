@@ -1,7 +1,7 @@
 """The matmul around the micro-kernel: blocks of n and k, packed B where that pays, tails.
 
-C[i, j] is one chain over k whatever the blocks are (see microkernel.py), so block sizes, packing and
-the instruction set change speed only.
+C[i, j] is one chain over k whatever the blocks are (see microkernel.py), so block sizes, packing
+and the instruction set change speed only.
 """
 
 from collections.abc import Callable
@@ -57,8 +57,12 @@ class Matmul:
     @property
     def symbol(self) -> str:
         """The name of the function."""
-        sizes = ".".join("x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb))
-        return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{self.a_major}{self.b_major}.{sizes}"
+        sizes = ".".join(
+            "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
+        )
+        return (
+            f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{self.a_major}{self.b_major}.{sizes}"
+        )
 
     @property
     def element(self) -> str:
@@ -90,7 +94,9 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     if spec.m is not None and spec.m < rows:
         rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
     if packs is False and streams_b(spec, isa):
-        depth, columns = (STREAM_DEPTH, STREAM_COLUMNS) if rows < isa.rows else (2 * STREAM_DEPTH, isa.nc)
+        depth, columns = (
+            (STREAM_DEPTH, STREAM_COLUMNS) if rows < isa.rows else (2 * STREAM_DEPTH, isa.nc)
+        )
         vectors = min(vectors, STREAM_VECTORS)
     if spec.n is not None:
         vectors = max(1, min(vectors, -(-spec.n // LANES)))
@@ -109,7 +115,7 @@ def streams_b(spec: Matmul, isa: Isa) -> bool:
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:
-    """Whether B is packed: where it must be rearranged or widened, and where it is large and reused."""
+    """Whether B is packed: where it must be rearranged or widened, or is large and reused."""
     if spec.b_major == "k" or is_narrow(spec.b_dtype):
         return True
     enough_rows = None if spec.m is None else spec.m >= PACKING_ROWS * isa.rows
@@ -203,7 +209,7 @@ class MatmulWriter:
         return text.let(f"select i1 {self.packed_flag}, i64 {self.plan.depth}, i64 {short}")
 
     def column_block(self, column: Num, columns: Num) -> None:
-        """Columns [column, column + columns) of C, all of k (once even if it is empty), all rows."""
+        """Columns [column, column + columns) of C, all of k (once if it is empty), all rows."""
         with self.index.steps(0, self.index.maximum(self.k, 1), self.depth) as k:
             depth = self.index.minimum(self.index.sub(self.k, k), self.depth)
             self.k_block(column, columns, k, depth)
@@ -236,9 +242,7 @@ class MatmulWriter:
             low = high
         return ranges
 
-    def b_panels(
-        self, column: Num, columns: Num, k: Num, depth: Num
-    ) -> Panels:
+    def b_panels(self, column: Num, columns: Num, k: Num, depth: Num) -> Panels:
         """The block of B as the micro-kernel reads it."""
         packs = self.plan.packs
         if packs is False:
@@ -315,7 +319,7 @@ class MatmulWriter:
         self.column_tail(columns, whole, cell)
 
     def column_tail(self, columns: Num, whole: Num, cell: Cell) -> None:
-        """The columns after the last full panel; 16 at a time, masked, if run time says how many."""
+        """The columns after the last full panel; 16 at a time, masked, at run time."""
         rest = self.index.sub(columns, whole)
         if isinstance(rest, int):
             if rest:
@@ -333,7 +337,9 @@ class MatmulWriter:
         if not self.plan.widens_a:
             return source, ai, ak
         symbol = require_widen(self.module, spec.a_dtype, spec.a_major, self.plan.depth)
-        work = index.place("%work", workspace_bytes(spec, self.module.isa) // 4 - self.a_words(), "i32")
+        work = index.place(
+            "%work", workspace_bytes(spec, self.module.isa) // 4 - self.a_words(), "i32"
+        )
         arguments = f"ptr {work}, ptr {source}, i64 {self.lda}, i64 {depth}, i64 {rows}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
         return work, self.plan.depth, 1

@@ -1,8 +1,8 @@
 """The register block of a matmul: rows x (16*vectors) accumulators, one chain over k each.
 
-Every element of C is one chain `acc = fma(a[i, k], b[k, j], acc)` in increasing k, started from C or
-from zero. How the caller blocks m, n and k therefore never changes a bit. Integers multiply and add,
-wrapping.
+Every element of C is one chain `acc = fma(a[i, k], b[k, j], acc)` in increasing k, started from C
+or from zero. How the caller blocks m, n and k therefore never changes a bit. Integers multiply and
+add, wrapping.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,9 @@ from tilewright.codegen.lanes import Lanes, fma
 from tilewright.codegen.text import Module, Text, vector_text
 
 LANES = 16
-PARAMETERS = "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail"
+PARAMETERS = (
+    "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail"
+)
 
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
 FULL, RUNTIME = 0, -1
@@ -42,7 +44,9 @@ class Block:
         strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
         tail = "r" if self.tail == RUNTIME else str(self.tail)
         loop = f"{self.unroll}{'r' * self.rest}"
-        return f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
+        return (
+            f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
+        )
 
 
 def require_block(module: Module, block: Block) -> str:
@@ -145,9 +149,7 @@ class BlockWriter:
         before, read, ready = text.block, text.label(), text.label()
         text.branch("%start", read, ready)
         text.start(read)
-        loaded = [
-            self.load(p, v) for (_, v), p in zip(self.cells, self.places, strict=True)
-        ]
+        loaded = [self.load(p, v) for (_, v), p in zip(self.cells, self.places, strict=True)]
         text.jump(ready)
         text.start(ready)
         return [
@@ -175,9 +177,7 @@ class BlockWriter:
             return known * count
         return stride if count == 1 else self.text.integer("mul", stride, count)
 
-    def link(
-        self, a: str, b: str, counter: str, u: int, accumulators: list[str]
-    ) -> list[str]:
+    def link(self, a: str, b: str, counter: str, u: int, accumulators: list[str]) -> list[str]:
         """One fused step of every chain."""
         b_place = self.advance(b, self.times("%bk", u)) if u else b
         columns = [
@@ -214,7 +214,7 @@ class BlockWriter:
 
     def multiply_add(self, row: str, column: str, accumulator: str) -> str:
         """The next value of one chain."""
-        x, y, z = (Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator))
+        x, y, z = (
+            Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator)
+        )
         return (fma(x, y, z) if x.is_float else x * y + z).ref
-
-

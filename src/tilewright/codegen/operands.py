@@ -1,4 +1,4 @@
-"""What the values of a function are while it is written: constants, scalars, indices, vectors, buffers."""
+"""What values are while a function is written: constants, scalars, indices, vectors, buffers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Copy a block of a matrix into the order in which a matmul reads it, widening narrow elements.
 
-Packed B is panels of `width` columns: element (k, j) of panel p is at `p*depth*width + k*width + j`.
+Packed B is panels of `width` columns: element (k, j) of panel p is at
+`p*depth*width + k*width + j`.
 Columns that do not exist are filled with zeros or repeat others; nothing reads them into a result.
 """
 
@@ -91,7 +92,12 @@ def copy_panel(text: Text, column: Num, dst: str, dtype: str, width: int, masks:
         row, out = loop.carries
         for v, mask in enumerate(masks):
             value = load_masked(text, index.place(row, LANES * v, element), element, mask)
-            store_wide(text, index.place(out, LANES * v, "float"), widened(text, value, dtype, LANES), dtype)
+            store_wide(
+                text,
+                index.place(out, LANES * v, "float"),
+                widened(text, value, dtype, LANES),
+                dtype,
+            )
         loop.following = [index.place(row, "%ld", element), index.place(out, width, "float")]
 
 
@@ -167,7 +173,10 @@ def transpose(text: Text, rows: list[str], kind: str) -> list[str]:
             low = [n if not n & distance else LANES + n - distance for n in range(LANES)]
             high = [n + distance if not n & distance else LANES + n for n in range(LANES)]
             rows[i], rows[i + distance] = (
-                text.let(f"shufflevector {kind} {left}, {kind} {right}, <16 x i32> {vector_text(p, 'i32')}")
+                text.let(
+                    f"shufflevector {kind} {left}, {kind} {right}, "
+                    f"<16 x i32> {vector_text(p, 'i32')}"
+                )
                 for p in (low, high)
             )
     return rows
@@ -209,7 +218,9 @@ def widen_along(text: Text, src: str, dst: str, dtype: str) -> None:
     rest = index.sub("%depth", whole)
     with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
         value = load_masked(text, index.place(src, whole, element), element, lane_mask(text, rest))
-        store_wide(text, index.place(dst, whole, "float"), widened(text, value, dtype, LANES), dtype)
+        store_wide(
+            text, index.place(dst, whole, "float"), widened(text, value, dtype, LANES), dtype
+        )
 
 
 def widen_across(text: Text, src: str, dst: str, dtype: str) -> None:

@@ -128,7 +128,9 @@ class Reductions:
 
     def identities(self) -> list[str]:
         """The accumulators before the first element."""
-        return [ref for fold in self.folds for ref in fold.identity(LANES) for _ in range(ACCUMULATORS)]
+        return [
+            ref for fold in self.folds for ref in fold.identity(LANES) for _ in range(ACCUMULATORS)
+        ]
 
     def split(self, flat: Sequence[str]) -> list[list[State]]:
         """For each fold, the states of its four accumulators."""
@@ -216,7 +218,9 @@ class Reductions:
                 refs.append(text.let(f"extractelement {kind} {ref}, i64 {start}"))
                 continue
             picks = vector_text(range(start, start + half), "i32")
-            refs.append(text.let(f"shufflevector {kind} {ref}, {kind} poison, <{half} x i32> {picks}"))
+            refs.append(
+                text.let(f"shufflevector {kind} {ref}, {kind} poison, <{half} x i32> {picks}")
+            )
         return tuple(refs)
 
     def last_of(self, fold: Fold, state: State) -> State:

@@ -1,11 +1,11 @@
 """Write LLVM assembly: functions line by line, with fresh names, blocks, loops and exact constants.
 
-A `Text` is one function body under construction. A `Module` is the functions of one object file plus
-the helpers they asked for. Nothing here ever writes a fast-math flag.
+A `Text` is one function body under construction. A `Module` is the functions of one object file
+plus the helpers they asked for. Nothing here ever writes a fast-math flag.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -87,7 +87,7 @@ class Module:
 
 @dataclass(slots=True)
 class Loop:
-    """A counted loop being written: its counter, its carried values, and where the carries go back."""
+    """A counted loop being written: its counter, its carried values, and what they are next."""
 
     counter: str
     carries: list[str]
@@ -144,7 +144,9 @@ class Text:
         """End this block by a choice."""
         self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}")
 
-    def integer(self, operation: str, left: str | int, right: str | int, element: str = "i64") -> str:
+    def integer(
+        self, operation: str, left: str | int, right: str | int, element: str = "i64"
+    ) -> str:
         """An integer instruction; two plain numbers are computed now."""
         return self.let(f"{operation} {element} {left}, {right}")
 
@@ -157,11 +159,11 @@ class Text:
         carries: Sequence[tuple[str, str]] = (),
         *,
         runs: bool = False,
-    ) -> Iterator[Loop]:
+    ) -> Generator[Loop]:
         """A loop over an i64 counter from `low` while it is below `high`, tested at the bottom.
 
-        `carries` are (type, initial value). Set `following` to their next values before the end; after
-        the loop `carries` holds the final ones. A loop that `runs` at least once needs no guard.
+        `carries` are (type, initial value). Set `following` to their next values before the end;
+        after the loop `carries` holds the final ones. A loop that surely `runs` needs no guard.
         """
         before, head, after = self.block, self.label(), self.label()
         counter, following = self.fresh(), self.fresh()
@@ -190,7 +192,7 @@ class Text:
             ]
 
     @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: str) -> Generator[None]:
         """Instructions that run only if `condition` holds; they give no value."""
         then, after = self.label(), self.label()
         self.branch(condition, then, after)

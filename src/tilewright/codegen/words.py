@@ -1,13 +1,12 @@
 """Scalar words as LLVM text: any word, any dtype with arithmetic, any number of lanes.
 
 A word is written once per (word, dtype, lanes) as a template and then pasted, so emitting one costs
-about a microsecond. FP16, BF16 and FP8 live in integer registers and compute through binary32 with one
-rounding per word.
+about a microsecond. FP16, BF16 and FP8 live in integer registers and compute through binary32 with
+one rounding per word.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast as typed
 
 from tilewright.codegen import math_exp, math_log, math_trig, words_int
 from tilewright.codegen.formats import (
@@ -223,7 +222,7 @@ def float_word(name: str, dtype: str, operands: list[Lanes]) -> Lanes:
         return function(*operands)
     if dtype in FLOAT_FORMATS and name in ("neg", "abs"):
         return sign_bit_word(name, dtype, operands[0])
-    wide = typed(Lanes, function(*(widen_float(o, dtype) for o in operands)))
+    wide = function(*(widen_float(o, dtype) for o in operands))
     return narrow_float(wide, dtype, "rint")
 
 

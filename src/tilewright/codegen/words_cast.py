@@ -2,9 +2,9 @@
 
 Modes: `rint` rounds half to even, `round` half away from zero, `floor`, `ceil`, `trunc` in their
 direction, `odd` to the odd neighbour; `none` is `trunc` to an integer and `rint` to a float. A cast
-rounds once. Float to integer saturates and gives 0 for NaN; integer to integer wraps; integer to float
-is `rint`; anything to BOOL is "not zero". Rounding to a narrower float overflows to infinity (NaN
-where the format has none) unless the direction is toward zero.
+rounds once. Float to integer saturates and gives 0 for NaN; integer to integer wraps; integer to
+float is `rint`; anything to BOOL is "not zero". Rounding to a narrower float overflows to infinity
+(to NaN where the format has none) unless the direction is toward zero.
 """
 
 from collections.abc import Callable
@@ -120,7 +120,9 @@ def widen_half(x: Lanes) -> Lanes:
     if x.text.isa.has_half:
         half = x.text.let(f"bitcast {x.type} {x.ref} to {type_text('half', x.lanes)}")
         return x.like(
-            x.text.let(f"fpext {type_text('half', x.lanes)} {half} to {type_text('float', x.lanes)}"),
+            x.text.let(
+                f"fpext {type_text('half', x.lanes)} {half} to {type_text('float', x.lanes)}"
+            ),
             "float",
         )
     return widen_bits(x.resize("i32"), FLOAT_FORMATS["FP16"])

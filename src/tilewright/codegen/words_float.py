@@ -90,7 +90,7 @@ def floordiv(x: Lanes, y: Lanes) -> Lanes:
 
 
 def remainder(x: Lanes, y: Lanes) -> Lanes:
-    """x - trunc(x / y) * y without rounding: subtract multiples of y, 24 quotient bits at a time."""
+    """x - trunc(x / y) * y without rounding: subtract y times 24 quotient bits at a time."""
     text = x.text
     if x.element != "float":
         raise NotImplementedError("the remainder of FP64 is not available")

@@ -1,7 +1,7 @@
 """Integer words: wrap-around arithmetic, floor division, defined shifts.
 
-Division and remainder by zero give 0. Shifting by the width or more gives 0, or the sign for a signed
-right shift; a negative amount counts as too large.
+Division and remainder by zero give 0. Shifting by the width or more gives 0, or the sign for a
+signed right shift; a negative amount counts as too large.
 """
 
 from tilewright.codegen.lanes import WIDTH, Lanes, round_down, select

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from unit.codegen.native_code import available_isas, same_bits, target_for
-from unit.interp.build import IN, OUT, for_loop, function, program
 
 from tilewright import interp
 from tilewright.abi import Extent, Manifest, ScalarParam, Signature, Site, TensorParam
@@ -19,6 +17,8 @@ from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import BufferType, Dim, ScalarType, Type, buffer_of
 from tilewright.runtime.launch import Executable
+from unit.codegen.native_code import available_isas, same_bits, target_for
+from unit.interp.build import IN, OUT, for_loop, function, program
 
 Array = np.ndarray[Any, Any]
 Params = Sequence[tuple[str, Type, Any]]
@@ -114,4 +114,14 @@ def agree(p: Program, *args: Any, isas: Sequence[str] | None = None) -> None:
                 assert same_bits(left, right), (isa, value.name, left, right)
 
 
-__all__ = ["IN", "OUT", "agree", "buffer", "constant", "emit", "for_loop", "index", "kernel_program"]
+__all__ = [
+    "IN",
+    "OUT",
+    "agree",
+    "buffer",
+    "constant",
+    "emit",
+    "for_loop",
+    "index",
+    "kernel_program",
+]

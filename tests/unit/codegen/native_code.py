@@ -1,8 +1,8 @@
-"""Run text natively inside a test: compile for a chosen instruction set, load through MCJIT, call."""
+"""Run text natively inside a test: compile for an instruction set, load through MCJIT, call."""
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -38,7 +38,7 @@ def target_for(isa: str) -> Target:
     return restrict_target(detect_host(), isa)
 
 
-@lru_cache(maxsize=None)
+@cache
 def new_module(isa: str) -> Callable[[], Module]:
     """A maker of empty modules for an instruction set."""
     return lambda: Module(target_for(isa).instructions)
@@ -138,9 +138,7 @@ def same_bits(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
     return bool(same.all())
 
 
-def ulp_errors(
-    got: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def ulp_errors(got: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """|got - exact| in units of the last place of binary32 at `exact`; 0 where both overflow."""
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)

@@ -6,6 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, INT64, UINT8, DType
+from tilewright.errors import IndexOutOfBounds
+from tilewright.ir.affine import symbol
+from tilewright.ir.core import Program, Value
+from tilewright.ir.enums import ForKind, Rounding
+from tilewright.ir.types import BufferType, ScalarType
+from tilewright.ops import arith, loop
+from tilewright.ops.cast import cast
 from unit.codegen.kernels import (
     IN,
     LANES,
@@ -20,15 +29,6 @@ from unit.codegen.kernels import (
 )
 from unit.codegen.native_code import NUMPY, available_isas
 from unit.interp.build import INOUT, for_loop, if_else, while_loop
-
-from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, INT64, UINT8, DType
-from tilewright.errors import IndexOutOfBounds
-from tilewright.ir.affine import symbol
-from tilewright.ir.core import Program, Value
-from tilewright.ir.enums import ForKind, Rounding
-from tilewright.ir.types import BufferType, ScalarType
-from tilewright.ops import arith, loop
-from tilewright.ops.cast import cast
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 SIZES = [1, 15, 16, 17, 63, 64, 65, 100, 128, 200]
@@ -57,7 +57,9 @@ def elementwise(n: Any, dtype: DType = FP32) -> Program:
 
         lanes(count, lane)
 
-    return kernel_program([("x", buffer(n, dtype=dtype), IN), ("y", buffer(n, dtype=dtype), OUT)], body)
+    return kernel_program(
+        [("x", buffer(n, dtype=dtype), IN), ("y", buffer(n, dtype=dtype), OUT)], body
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -96,7 +98,9 @@ def reduction(n: Any, combine: str, dtype: DType, start: float) -> Program:
         )
         loop.store(y, (index(0),), total, None)
 
-    return kernel_program([("x", buffer(n, dtype=dtype), IN), ("y", buffer(1, dtype=dtype), OUT)], body)
+    return kernel_program(
+        [("x", buffer(n, dtype=dtype), IN), ("y", buffer(1, dtype=dtype), OUT)], body
+    )
 
 
 @pytest.mark.parametrize("combine", ["add", "mul", "max", "min"])
@@ -174,7 +178,12 @@ def softmax(rows: Any, columns: Any) -> Program:
 
         def row(r: Value) -> list[Value]:
             (top,) = for_loop(
-                0, n, [constant(-np.inf)], lambda i, c: [loop.load(x, (r, i), None)], kind=LANES, combine=("max",)
+                0,
+                n,
+                [constant(-np.inf)],
+                lambda i, c: [loop.load(x, (r, i), None)],
+                kind=LANES,
+                combine=("max",),
             )
 
             def exponent(i: Value, c: Value) -> list[Value]:
@@ -184,12 +193,17 @@ def softmax(rows: Any, columns: Any) -> Program:
 
             (total,) = for_loop(0, n, [constant(0.0)], exponent, kind=LANES, combine=("add",))
             scale = arith.div(constant(1.0), total)
-            lanes(n, lambda i: loop.store(y, (r, i), arith.mul(loop.load(y, (r, i), None), scale), None))
+            lanes(
+                n,
+                lambda i: loop.store(y, (r, i), arith.mul(loop.load(y, (r, i), None), scale), None),
+            )
             return []
 
         for_loop(0, m, [], row, kind=ForKind.Parallel)
 
-    return kernel_program([("x", buffer(rows, columns), IN), ("y", buffer(rows, columns), OUT)], body)
+    return kernel_program(
+        [("x", buffer(rows, columns), IN), ("y", buffer(rows, columns), OUT)], body
+    )
 
 
 def test_softmax_of_rows() -> None:
@@ -232,8 +246,14 @@ def test_strided_reversed_and_indirect_accesses() -> None:
 
         lanes(37, lane)
 
-    params = [("x", buffer(5, 120), IN), ("k", buffer(37, dtype=INT32), IN), ("y", buffer(80), INOUT)]
-    agree(kernel_program(params, body), data(5, 120), data(37, dtype=INT32), np.zeros(80, np.float32))
+    params = [
+        ("x", buffer(5, 120), IN),
+        ("k", buffer(37, dtype=INT32), IN),
+        ("y", buffer(80), INOUT),
+    ]
+    agree(
+        kernel_program(params, body), data(5, 120), data(37, dtype=INT32), np.zeros(80, np.float32)
+    )
 
 
 def test_scatter_keeps_the_last_writer() -> None:
@@ -253,9 +273,19 @@ def test_scratch_lives_where_no_other_does() -> None:
         first = loop.alloc(shape=(100,), dtype=FP32)
         lanes(100, lambda i: loop.store(first, (i,), arith.exp(loop.load(x, (i,), None)), None))
         second = loop.alloc(shape=(100,), dtype=FP32)
-        lanes(100, lambda i: loop.store(second, (i,), arith.neg(loop.load(first, (i,), None)), None))
+        lanes(
+            100, lambda i: loop.store(second, (i,), arith.neg(loop.load(first, (i,), None)), None)
+        )
         third = loop.alloc(shape=(100,), dtype=FP32)
-        lanes(100, lambda i: loop.store(third, (i,), arith.mul(loop.load(second, (i,), None), loop.load(second, (i,), None)), None))
+        lanes(
+            100,
+            lambda i: loop.store(
+                third,
+                (i,),
+                arith.mul(loop.load(second, (i,), None), loop.load(second, (i,), None)),
+                None,
+            ),
+        )
         lanes(100, lambda i: loop.store(y, (i,), loop.load(third, (i,), None), None))
 
     p = kernel_program([("x", buffer(100), IN), ("y", buffer(100), OUT)], body)
@@ -291,7 +321,10 @@ def test_views_see_part_of_a_buffer() -> None:
         bits = loop.view(corner, (index(1), index(0)), shape=(20,), strides=(2,), dtype=INT32)
         lanes(20, lambda i: loop.store(y, (index(0), i), loop.load(bits, (i,), None), None))
         copied = loop.view(y, (index(1), index(0)), shape=(4, 20), strides=(20, 1))
-        loop.copy(copied, loop.view(corner, (index(0), index(0)), shape=(4, 20), strides=(50, 2), dtype=INT32))
+        loop.copy(
+            copied,
+            loop.view(corner, (index(0), index(0)), shape=(4, 20), strides=(50, 2), dtype=INT32),
+        )
 
     p = kernel_program([("x", buffer(10, 50), IN), ("y", buffer(5, 20, dtype=INT32), OUT)], body)
     agree(p, data(10, 50), np.zeros((5, 20), np.int32))
@@ -317,7 +350,9 @@ def test_scalar_loops_branches_and_carries() -> None:
             return [arith.add(total, chosen), chosen]
 
         total, best = for_loop(0, 40, [constant(0.0), constant(0.25)], step, step=3)
-        (down,) = for_loop(39, -1, [total], lambda i, t: [arith.sub(t, loop.load(x, (i,), None))], step=-2)
+        (down,) = for_loop(
+            39, -1, [total], lambda i, t: [arith.sub(t, loop.load(x, (i,), None))], step=-2
+        )
 
         def test(k: Value, v: Value) -> Value:
             return arith.lt(k, n)
@@ -379,7 +414,9 @@ def test_loops_inside_lanes() -> None:
             def test(v: Value) -> Value:
                 return arith.lt(v, constant(4.0))
 
-            (grown,) = while_loop([arith.abs_(total)], test, lambda v: [arith.add(v, constant(0.75))])
+            (grown,) = while_loop(
+                [arith.abs_(total)], test, lambda v: [arith.add(v, constant(0.75))]
+            )
             loop.store(y, (i,), grown, None)
 
         lanes(45, lane)
@@ -398,7 +435,11 @@ def test_conversions_of_lanes_and_of_the_lane_index() -> None:
 
         lanes(70, lane)
 
-    params = [("x", buffer(70), IN), ("y", buffer(70, dtype=INT32), OUT), ("z", buffer(70, dtype=BF16), OUT)]
+    params = [
+        ("x", buffer(70), IN),
+        ("y", buffer(70, dtype=INT32), OUT),
+        ("z", buffer(70, dtype=BF16), OUT),
+    ]
     args = (data(70) * 90, np.zeros(70, np.int32), np.zeros(70, NUMPY["BF16"]))
     agree(kernel_program(params, body), *args)
 
@@ -438,7 +479,9 @@ def test_matmul_of_views(a_trans: bool, b_trans: bool) -> None:
         loop.copy(c, scratch)
 
     shapes = [(k, m) if a_trans else (m, k), (n, k) if b_trans else (k, n), (m, n)]
-    params = [(name, buffer(*s), d) for name, s, d in zip("abc", shapes, (IN, IN, OUT), strict=True)]
+    params = [
+        (name, buffer(*s), d) for name, s, d in zip("abc", shapes, (IN, IN, OUT), strict=True)
+    ]
     a, b = (np.round(data(*s, seed=i) * 8).astype(np.float32) for i, s in enumerate(shapes[:2]))
     p = kernel_program(params, body)
     agree(p, a, b, np.zeros((m, n), np.float32))
@@ -476,7 +519,9 @@ def test_buffer_strides_of_the_type_may_be_negative_or_zero() -> None:
         same = loop.view(x, (index(4),), shape=(30,), strides=(0,))
 
         def lane(i: Value) -> None:
-            loop.store(y, (i,), arith.add(loop.load(back, (i,), None), loop.load(same, (i,), None)), None)
+            loop.store(
+                y, (i,), arith.add(loop.load(back, (i,), None), loop.load(same, (i,), None)), None
+            )
 
         lanes(30, lane)
 

@@ -1,14 +1,14 @@
-"""Every element of a matmul is one fused chain over k: the same bits for any blocks, layout or ISA."""
+"""Every element of a matmul is one fused chain over k: the same for any blocks, layout, ISA."""
 
 import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
-from unit.codegen.native_code import NUMPY, Loaded, available_isas, new_module, pointer, same_bits
 
 from tilewright.codegen.matmul import PARAMETERS, Matmul, require_matmul, workspace_bytes
 from tilewright.codegen.text import Text
+from unit.codegen.native_code import NUMPY, Loaded, available_isas, new_module, pointer, same_bits
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,17 @@ class NativeMatmul:
         ldb = b.strides[0 if self.spec.b_major == "n" else 1] // b.itemsize
         ldc = c.strides[0] // c.itemsize
         self.function(
-            pointer(c), ldc, pointer(a), lda, pointer(b), ldb, m, n, k, pointer(self.work), accumulate
+            pointer(c),
+            ldc,
+            pointer(a),
+            lda,
+            pointer(b),
+            ldb,
+            m,
+            n,
+            k,
+            pointer(self.work),
+            accumulate,
         )
         return c
 
@@ -52,7 +62,9 @@ def chain(c: Array, a: Array, b: Array) -> Array:
         if total.dtype == np.int32:
             total += a[:, k : k + 1].astype(np.int32) * b[k : k + 1].astype(np.int32)
         else:
-            total = fused(a[:, k : k + 1].astype(np.float32), b[k : k + 1].astype(np.float32), total)
+            total = fused(
+                a[:, k : k + 1].astype(np.float32), b[k : k + 1].astype(np.float32), total
+            )
     return total
 
 
@@ -68,7 +80,9 @@ def fused(x: Array, y: Array, z: Array) -> Array:
     return bits.view(np.float64).astype(np.float32)
 
 
-def random_matrix(rng: np.random.Generator, rows: int, columns: int, dtype: str, major: int) -> Array:
+def random_matrix(
+    rng: np.random.Generator, rows: int, columns: int, dtype: str, major: int
+) -> Array:
     """A random matrix; `major` 1 is row-major, 0 column-major."""
     kind = np.dtype(NUMPY[dtype])
     if kind.kind in "iu":
@@ -95,7 +109,15 @@ def check(spec: Matmul, m: int, n: int, k: int, isa: str, accumulate: bool) -> N
     assert same_bits(got, chain(start, a, b)), (spec, isa)
 
 
-SIZES = [(1, 1, 1), (1, 200, 33), (3, 17, 5), (8, 48, 64), (13, 100, 19), (37, 50, 530), (40, 530, 9)]
+SIZES = [
+    (1, 1, 1),
+    (1, 200, 33),
+    (3, 17, 5),
+    (8, 48, 64),
+    (13, 100, 19),
+    (37, 50, 530),
+    (40, 530, 9),
+]
 
 
 @pytest.mark.parametrize("isa", available_isas())

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.words import UnsupportedWord, word
+from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -28,7 +28,11 @@ def int_pairs(dtype: str) -> tuple[Array, Array]:
     """All pairs of corners, and random ones."""
     info = np.iinfo(NUMPY[dtype])
     corners = np.array(
-        [v for v in (0, 1, 2, 3, 7, -1, -2, -7, info.min, info.max, info.max // 2) if info.min <= v <= info.max],
+        [
+            v
+            for v in (0, 1, 2, 3, 7, -1, -2, -7, info.min, info.max, info.max // 2)
+            if info.min <= v <= info.max
+        ],
         NUMPY[dtype],
     )
     left, right = (a.ravel() for a in np.meshgrid(corners, corners))
@@ -171,11 +175,15 @@ def test_fma_rounds_once_even_without_the_instruction() -> None:
         product = (x.astype(np.float64) * y.astype(np.float64)).astype(np.float32)
     z = np.where(rng.integers(0, 2, x.size), -product, rng.normal(size=x.size)).astype(np.float32)
     results = [
-        MapKernel(isa, ["FP32"] * 3, "FP32", lanes, lambda t, v, n=lanes: word(t, "fma", "FP32", n, *v))(x, y, z)
+        MapKernel(
+            isa, ["FP32"] * 3, "FP32", lanes, lambda t, v, n=lanes: word(t, "fma", "FP32", n, *v)
+        )(x, y, z)
         for isa in available_isas()
         for lanes in (1, 16)
     ]
-    exact = np.array([float_fma(*v) for v in zip(x[:2000], y[:2000], z[:2000], strict=True)], np.float32)
+    exact = np.array(
+        [float_fma(*v) for v in zip(x[:2000], y[:2000], z[:2000], strict=True)], np.float32
+    )
     assert same_bits(results[0][:2000], exact)
     assert all(same_bits(r, results[0]) for r in results)
 
@@ -202,7 +210,11 @@ def nearest_single(exact: Any) -> np.float32:
     while size / Fraction(2) ** exponent >= 2**24:
         exponent += 1
     whole = round(size / Fraction(2) ** exponent)
-    return np.float32(sign * np.ldexp(np.float64(whole), exponent)) if exponent < 105 else np.float32(sign * np.inf)
+    return (
+        np.float32(sign * np.ldexp(np.float64(whole), exponent))
+        if exponent < 105
+        else np.float32(sign * np.inf)
+    )
 
 
 def test_word_without_meaning_is_refused() -> None:

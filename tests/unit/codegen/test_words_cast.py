@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 from tilewright.codegen.formats import FLOAT_FORMATS, INT_FORMATS, encode_constant, encode_float
 from tilewright.codegen.words import cast
+from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 Array = np.ndarray[Any, Any]
 NARROW = list(FLOAT_FORMATS)
@@ -19,7 +19,9 @@ MODES = ["none", "rint", "round", "floor", "ceil", "trunc", "odd"]
 
 def caster(isa: str, source: str, target: str, mode: str, lanes: int = 16) -> MapKernel:
     """A kernel of one cast."""
-    return MapKernel(isa, [source], target, lanes, lambda t, v: cast(t, source, target, mode, lanes, *v))
+    return MapKernel(
+        isa, [source], target, lanes, lambda t, v: cast(t, source, target, mode, lanes, *v)
+    )
 
 
 def all_patterns(dtype: str) -> Array:
@@ -53,7 +55,9 @@ def rounded(x: Array, dtype: str, mode: str) -> Array:
     """The meaning of a cast to a narrow format: pick from the table of its values."""
     form = FLOAT_FORMATS[dtype]
     wide = x.astype(np.float64)
-    table = np.arange(form.finite + 1, dtype=np.uint16).astype(f"u{np.dtype(NUMPY[dtype]).itemsize}")
+    table = np.arange(form.finite + 1, dtype=np.uint16).astype(
+        f"u{np.dtype(NUMPY[dtype]).itemsize}"
+    )
     values = table.view(NUMPY[dtype]).astype(np.float64)
     step = values[-1] - values[-2]
     values = np.append(values, values[-1] + step)
@@ -135,7 +139,9 @@ WHOLE = {
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
-    "odd": lambda x: np.where((np.trunc(x) != x) & (np.trunc(x) % 2 == 0), np.trunc(x) + np.sign(x), np.trunc(x)),
+    "odd": lambda x: np.where(
+        (np.trunc(x) != x) & (np.trunc(x) % 2 == 0), np.trunc(x) + np.sign(x), np.trunc(x)
+    ),
 }
 
 
@@ -145,7 +151,9 @@ def test_float_to_integer_rounds_and_saturates(dtype: str, mode: str) -> None:
     rng = np.random.default_rng(3)
     halves = np.arange(-300, 300, 0.25)
     wild = rng.integers(0, 2**32, 3000, dtype=np.uint32).view(np.float32)
-    x = np.concatenate([halves, 2.0 ** np.arange(64), -(2.0 ** np.arange(64)), wild, [np.nan]]).astype(np.float32)
+    x = np.concatenate(
+        [halves, 2.0 ** np.arange(64), -(2.0 ** np.arange(64)), wild, [np.nan]]
+    ).astype(np.float32)
     info = np.iinfo(NUMPY[dtype])
     with np.errstate(all="ignore"):
         whole = WHOLE[mode](x.astype(np.float64))
@@ -179,7 +187,9 @@ def nearest(value: int, dtype: str) -> int:
     exact = Fraction(value)
     near = np.float32(value)
     candidates = [near, np.nextafter(near, np.float32(3e38)), np.nextafter(near, np.float32(-3e38))]
-    best = min(candidates, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.uint32)) & 1))
+    best = min(
+        candidates, key=lambda c: (abs(Fraction(float(c)) - exact), int(c.view(np.uint32)) & 1)
+    )
     return int(np.float32(best).view(np.uint32))
 
 
@@ -188,7 +198,12 @@ def integers(dtype: str) -> Array:
     info = np.iinfo(NUMPY[dtype])
     corners = [v for v in (0, 1, -1, info.min, info.max, info.max - 1) if info.min <= v <= info.max]
     for k in range(8, 64):
-        corners += [v for d in (-1, 0, 1) for v in ((1 << k) + d, -(1 << k) + d) if info.min <= v <= info.max]
+        corners += [
+            v
+            for d in (-1, 0, 1)
+            for v in ((1 << k) + d, -(1 << k) + d)
+            if info.min <= v <= info.max
+        ]
     rng = np.random.default_rng(4)
     wild = rng.integers(info.min, info.max, 500, dtype=NUMPY[dtype], endpoint=True)
     return np.concatenate([np.array(corners, NUMPY[dtype]), wild])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
-from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits, ulp_errors
 
 from tilewright.codegen.words import word
+from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits, ulp_errors
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -31,8 +31,38 @@ BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
 }
 
 SPECIAL = np.array(
-    [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, -1e-40, 1.17549435e-38, 1, -1, 0.5, -0.5]
-    + [3.4e38, -3.4e38, 88.7, 88.73, -87.4, -103.97, -104, 127.99, 128, -126.5, -149, -150, 2**23, 1e22],
+    [
+        0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-45,
+        -1e-45,
+        1e-40,
+        -1e-40,
+        1.17549435e-38,
+        1,
+        -1,
+        0.5,
+        -0.5,
+    ]
+    + [
+        3.4e38,
+        -3.4e38,
+        88.7,
+        88.73,
+        -87.4,
+        -103.97,
+        -104,
+        127.99,
+        128,
+        -126.5,
+        -149,
+        -150,
+        2**23,
+        1e22,
+    ],
     np.float32,
 )
 
@@ -120,7 +150,6 @@ def test_narrow_math_is_binary32_rounded_once(name: str, dtype: str) -> None:
     isa = available_isas()[0]
     kernel = unary(isa, name, 16, dtype)
 
-
     x = np.arange(65536, dtype=np.uint16).view(NUMPY[dtype])
     wide = unary(isa, name, 16)(x.astype(np.float32))
     with np.errstate(all="ignore"):
@@ -128,14 +157,35 @@ def test_narrow_math_is_binary32_rounded_once(name: str, dtype: str) -> None:
 
 
 POW_SPECIAL = np.array(
-    [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2, -2, 0.5, -0.5, 3, -3, 2**24, 1e-45, 3e38, -1e-45, 2.5],
+    [
+        0,
+        -0.0,
+        1,
+        -1,
+        np.inf,
+        -np.inf,
+        np.nan,
+        2,
+        -2,
+        0.5,
+        -0.5,
+        3,
+        -3,
+        2**24,
+        1e-45,
+        3e38,
+        -1e-45,
+        2.5,
+    ],
     np.float32,
 )
 
 
 def binary_pow(isa: str, lanes: int) -> MapKernel:
     """A kernel that raises to a power."""
-    return MapKernel(isa, ["FP32", "FP32"], "FP32", lanes, lambda t, v: word(t, "pow", "FP32", lanes, *v))
+    return MapKernel(
+        isa, ["FP32", "FP32"], "FP32", lanes, lambda t, v: word(t, "pow", "FP32", lanes, *v)
+    )
 
 
 def test_pow_meets_its_ulp_bound() -> None:
