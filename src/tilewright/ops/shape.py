@@ -19,7 +19,7 @@ from tilewright.errors import (
     RuntimeShapeMismatch,
     ShapeMismatch,
 )
-from tilewright.ir.affine import Expr, as_expr, exact_quotient
+from tilewright.ir.affine import Expr, as_expr, exact_quotient, less_equal
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import op
@@ -325,9 +325,11 @@ def slice_loops(
         for axis, start in enumerate(starts)
     )
     may_leave = clamp or valid_shape is not None
-    bounds = zip(index, shape_of(x), shape, strict=True) if may_leave else ()
+    bounds = zip(index, starts, shape, shape_of(x), strict=True) if may_leave else ()
     mask = tuple(
-        Constraint.less(at, bound) for at, bound, extent in bounds if not same_dim(bound, extent)
+        Constraint.less(at, bound)
+        for at, start, extent, bound in bounds
+        if not less_equal(as_expr(start) + extent, bound)
     )
     return rearrangement(kept, dims, Read(x, index, mask))
 
