@@ -140,7 +140,9 @@ class TileIndex:
         constraint = COMPARISONS[sign](self.expr, index.expr)
         _require_mask_expression(constraint)
         axes, shape = merged_axes(self, index), broadcast([self.shape, index.shape])
-        return tile_mask(((constraint,),), axes, shape)
+        result = tile_mask(((constraint,),), axes, shape)
+        result.index = self
+        return result
 
     def __lt__(self, other: object) -> Any:
         return self._compare(other, "<")
@@ -206,17 +208,18 @@ def _require_mask_expression(constraint: Constraint) -> None:
 # ---------------------------------------------------------------------------- masks
 
 
-class mask:  # noqa: N801 - the language's name
+class mask:
     """Which elements of a tile an operation touches. Abstract: comparisons of indices give masks.
 
     A mask is nki data. `&` gives the elements of both; it has no truth value.
     """
 
-    __slots__ = ("axes", "shape", "terms")
+    __slots__ = ("axes", "index", "shape", "terms")
 
     def __init__(self, terms: Terms, axes: Axes, shape: tuple[int, ...]) -> None:
         if type(self) in (mask, TileMask):
             raise TypeError("mask is an abstract class")
+        self.index: TileIndex | None = None
         self.terms = terms
         self.axes = axes
         self.shape = shape

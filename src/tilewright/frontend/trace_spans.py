@@ -64,3 +64,11 @@ def _frame_span(code: CodeType, lasti: int, line: int, source: SourceText) -> Sp
                 source.column(end, end_col),
             )
     return Span(source.file, line + shift, 1, line + shift + 1, 1)
+
+
+def author_frame() -> FrameType | None:
+    """The innermost frame of rewritten code."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code not in _TEXTS:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,52 @@
+"""What a device model says: sizes of its memories, limits of its instructions, what it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator. Sizes are bytes, extents are elements.
+
+    `instructions` names the instructions that exist on some devices only; `reduce_commands` and
+    `dtypes` likewise name what not every device has.
+    """
+
+    name: str
+    generation: int
+    pmax: int = 128
+    sbuf_partition_bytes: int = 192 * 1024
+    sbuf_reserved_bytes: int = 16 * 1024
+    psum_banks: int = 8
+    psum_bank_bytes: int = 2 * 1024
+    stationary_fmax: int = 128
+    moving_fmax: int = 512
+    bn_stats_fmax: int = 512
+    transpose_max: int = 128
+    vector_transpose_max: int = 32
+    psum_min_align: int = 4
+    sbuf_min_align: int = 1
+    physical_cores: int = 1
+    instructions: frozenset[str] = field(default_factory=frozenset[str])
+    dtypes: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def psum_fmax(self) -> int:
+        """FP32 elements in one bank of one partition."""
+        return self.psum_bank_bytes // 4
+
+    @property
+    def psum_partition_bytes(self) -> int:
+        """Bytes of PSUM in one partition."""
+        return self.psum_banks * self.psum_bank_bytes
+
+    @property
+    def usable_sbuf_bytes(self) -> int:
+        """Bytes of SBUF per partition that tensors may take."""
+        return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
+
+    @property
+    def is_multi_core(self) -> bool:
+        """True where one launch can be spread over several physical cores."""
+        return self.physical_cores > 1

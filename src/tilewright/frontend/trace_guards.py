@@ -1,0 +1,109 @@
+"""What a trace read from around its functions, so that a change of it forces a new trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+DEPTH = 4
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The values of the names that the traced functions mention."""
+
+    functions: tuple[FunctionType, ...]
+    seen: Any
+
+    @staticmethod
+    def of(functions: Iterable[FunctionType]) -> Guard:
+        """What `functions` mention now."""
+        kept = tuple(dict.fromkeys(functions))
+        return Guard(kept, snapshot(kept))
+
+    def holds(self) -> bool:
+        """True while every mentioned name still means the same."""
+        return snapshot(self.functions) == self.seen
+
+
+def snapshot(functions: Iterable[FunctionType]) -> list[Any]:
+    """The frozen values of the globals and cells that `functions` mention."""
+    return [list(_mentioned(function)) for function in functions]
+
+
+def _mentioned(function: FunctionType) -> Iterator[Any]:
+    names = mentioned_names(function.__code__)
+    around = function.__globals__
+    for name in names:
+        if name in around:
+            yield name, frozen(around[name], names)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            yield name, frozen(cell.cell_contents, names)
+        except ValueError:
+            yield name, None
+
+
+def mentioned_names(code: CodeType) -> tuple[str, ...]:
+    """The global and attribute names in a code object and those nested in it."""
+    names = list(code.co_names)
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            names.extend(mentioned_names(const))
+    return tuple(dict.fromkeys(names))
+
+
+def frozen(value: Any, names: tuple[str, ...], depth: int = DEPTH) -> Any:
+    """A value that compares equal while `value` is the same, as far as a kernel can tell."""
+    if isinstance(value, _PLAIN):
+        return type(value), repr(value) if isinstance(value, float) else value
+    if isinstance(value, (FunctionType, BuiltinFunctionType)):
+        return Identity(value)
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        return array.shape, str(array.dtype), array.tobytes()
+    if depth == 0:
+        return Identity(value)
+    if isinstance(value, ModuleType):
+        return _frozen_module(value, names)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = cast("list[Any]", list(value))
+        return type(value), [frozen(item, names, depth - 1) for item in items]
+    if isinstance(value, dict):
+        mapping = cast("Mapping[Any, Any]", value)
+        return [(key, frozen(item, names, depth - 1)) for key, item in mapping.items()]
+    return Identity(value), _frozen_attributes(value, names, depth)
+
+
+def _frozen_module(module: ModuleType, names: tuple[str, ...]) -> Any:
+    if module.__name__.partition(".")[0] in ("tilewright", "numpy", "math"):
+        return Identity(module)
+    inside = vars(module)
+    return Identity(module), [(n, frozen(inside[n], names, 1)) for n in names if n in inside]
+
+
+def _frozen_attributes(value: Any, names: tuple[str, ...], depth: int) -> Any:
+    if str(type(value).__module__).startswith("tilewright"):
+        return None
+    attributes = getattr(value, "__dict__", {})
+    return [(n, frozen(attributes[n], names, depth - 1)) for n in names if n in attributes]
+
+
+class Identity:
+    """An object compared by identity, and kept alive so that its identity stays its own."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

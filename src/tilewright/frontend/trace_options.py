@@ -1,0 +1,28 @@
+"""Options of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+DEFAULT_TARGET = "trn2"
+RangeMode = Literal["unroll", "sequential"]
+
+
+@dataclass(frozen=True)
+class CompileOpts:
+    """How a kernel is traced; part of what it is specialized for.
+
+    `predicated_if`: a branch on an affine predicate of loop variables and program ids traces both
+    arms, each guarded; refused otherwise. `check_return_consistency`: helpers without nki data
+    must not return any. `builtin_range`: what `range` is in a kernel. `platform_target` decides
+    limits. `extra` holds keywords that are accepted and have no effect here.
+    """
+
+    predicated_if: bool = False
+    check_return_consistency: bool = True
+    builtin_range: RangeMode = "unroll"
+    platform_target: str = DEFAULT_TARGET
+    kernel_return: bool = True
+    grid: tuple[Any, ...] = ()
+    extra: tuple[tuple[str, str], ...] = field(default=())

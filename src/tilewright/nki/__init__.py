@@ -1,0 +1,37 @@
+"""Traced tile kernels: a Python function whose body is abstract-interpreted once and compiled.
+
+    @nki.jit
+    def double(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, value=nl.load(x) * 2.0)
+        return out
+
+    double(array)           # one program
+    kernel[4](array)        # four programs, told apart by nl.program_id(0)
+"""
+
+from __future__ import annotations
+
+from tilewright.frontend.trace_kernel import TraceKernel
+from tilewright.frontend.trace_tensors import tensor
+from tilewright.nki import compiler, isa, language, typing
+from tilewright.nki._entry import baremetal, benchmark, jit, profile, simulate_kernel, trace_kernel
+from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
+
+__all__ = [
+    "CompileOpts",
+    "TraceContext",
+    "TraceKernel",
+    "baremetal",
+    "benchmark",
+    "compiler",
+    "dont_trace",
+    "isa",
+    "jit",
+    "language",
+    "profile",
+    "simulate_kernel",
+    "tensor",
+    "trace_kernel",
+    "typing",
+]

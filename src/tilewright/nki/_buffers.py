@@ -1,0 +1,47 @@
+"""Memories that tensors can be made in, and explicit allocations in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.frontend.trace_roots import HBM_SPACES
+from tilewright.ir.enums import MemorySpace
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A memory; `allocation` says where in it, or None to leave that to the compiler."""
+
+    space: MemorySpace
+    allocation: Any = None
+
+    @property
+    def is_hbm(self) -> bool:
+        """True for memory outside the chip."""
+        return self.space in HBM_SPACES
+
+
+sbuf = Buffer(MemorySpace.Sbuf)
+psum = Buffer(MemorySpace.Psum)
+hbm = Buffer(MemorySpace.Hbm)
+private_hbm = hbm
+shared_hbm = Buffer(MemorySpace.SharedHbm)
+BY_NAME = {
+    "sbuf": sbuf,
+    "psum": psum,
+    "hbm": hbm,
+    "private_hbm": hbm,
+    "shared_hbm": shared_hbm,
+}
+
+
+def as_buffer(given: Any) -> Buffer:
+    """The memory that a `buffer=` argument names; None is SBUF."""
+    if given is None:
+        return sbuf
+    if isinstance(given, Buffer):
+        return given
+    if given in BY_NAME:
+        return BY_NAME[given]
+    raise TypeError(f"{given!r} is not a buffer; use nl.sbuf, nl.psum, nl.hbm or nl.shared_hbm")

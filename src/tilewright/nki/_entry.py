@@ -1,0 +1,142 @@
+"""Entry points: decorators that make traced kernels, and functions that run them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from types import FunctionType
+from typing import Any, cast, overload
+
+import numpy as np
+
+from tilewright.frontend.trace_kernel import TraceKernel
+from tilewright.frontend.trace_options import CompileOpts
+from tilewright.nki._launch import prepare
+
+MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
+OPTION_NAMES = tuple(each.name for each in fields(CompileOpts) if each.name not in ("grid", "extra"))
+PERCENTILES = (0, 1, 10, 25, 50, 90, 99, 100)
+
+
+@overload
+def jit(func: None = None, mode: str = "auto", **kwargs: Any) -> Callable[[Any], TraceKernel]: ...
+@overload
+def jit(func: Callable[..., Any], mode: str = "auto", **kwargs: Any) -> TraceKernel: ...
+
+
+def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
+    """Makes a Python function, or a kernel made before, a traced kernel.
+
+    Keywords that are options of a trace (`predicated_if`, `check_return_consistency`,
+    `builtin_range`, `platform_target`, `kernel_return`) are taken as such; others are recorded.
+    Raises ValueError for an unknown mode.
+    """
+    if mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; choose from {', '.join(MODES)}")
+    if func is None:
+        return lambda each: jit(each, mode, **kwargs)
+    base = func.opts if isinstance(func, TraceKernel) else CompileOpts()
+    function = cast(FunctionType, func.function if isinstance(func, TraceKernel) else func)
+    return TraceKernel(function, with_keywords(base, kwargs), prepare=prepare)
+
+
+def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
+    """`base` changed by the keywords of a decorator."""
+    options = {name: getattr(base, name) for name in OPTION_NAMES}
+    options.update({name: value for name, value in given.items() if name in OPTION_NAMES})
+    extra = tuple((k, repr(v)) for k, v in sorted(given.items()) if k not in OPTION_NAMES)
+    return CompileOpts(**options, extra=(*base.extra, *extra))
+
+
+def trace_kernel(func: Any = None, **kwargs: Any) -> Any:
+    """Makes a function a kernel that others call as part of their own trace."""
+    return jit(func, "trace", **kwargs)
+
+
+def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """Runs a kernel (decorated or not, with or without a grid) on numpy arrays."""
+    ready = kernel if isinstance(kernel, TraceKernel) else _unwrapped(kernel)
+    return ready(*args, **kwargs)
+
+
+def _unwrapped(kernel: Any) -> TraceKernel:
+    return kernel.kernel if isinstance(kernel, WrappedKernel) else jit(kernel)
+
+
+class WrappedKernel:
+    """A kernel behind `baremetal`, `benchmark` or `profile`; made when it is first called."""
+
+    def __init__(self, kernel: Any, **options: Any) -> None:
+        self.wrapped = kernel
+        self.options = options
+
+    @property
+    def kernel(self) -> TraceKernel:
+        """The traced kernel inside."""
+        return self.wrapped if isinstance(self.wrapped, TraceKernel) else jit(self.wrapped)
+
+    def __getitem__(self, grid: Any) -> WrappedKernel:
+        return type(self)(self.kernel[grid], **self.options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the kernel."""
+        return self.kernel(*args, **kwargs)
+
+
+@dataclass
+class Latency:
+    """Measured times of one launch, in microseconds."""
+
+    samples: list[float] = field(default_factory=list[float])
+
+    def get_latency_percentile(self, percentile: int) -> float:
+        """The time below which `percentile` percent of the launches were."""
+        return float(np.percentile(self.samples, percentile))
+
+
+@dataclass
+class BenchmarkResult:
+    """What `benchmark` measured."""
+
+    nc_latency: Latency = field(default_factory=Latency)
+
+
+class BenchmarkedKernel(WrappedKernel):
+    """A kernel whose launches are timed; the numbers are in `benchmark_result`."""
+
+    benchmark_result: BenchmarkResult | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the kernel `warmup` times, then `iters` times with a clock."""
+        kernel, result = self.kernel, BenchmarkResult()
+        for _ in range(self.options["warmup"]):
+            kernel(*args, **kwargs)
+        value: Any = None
+        for _ in range(self.options["iters"]):
+            start = time.perf_counter()
+            value = kernel(*args, **kwargs)
+            result.nc_latency.samples.append((time.perf_counter() - start) * 1e6)
+        self.benchmark_result = result
+        return value
+
+
+def baremetal(kernel: Any = None, **kwargs: Any) -> Any:
+    """Makes a kernel that runs by itself, outside a framework; here that is any kernel."""
+    return _wrapping(WrappedKernel, kernel, kwargs)
+
+
+def benchmark(kernel: Any = None, warmup: int = 10, iters: int = 100, **kwargs: Any) -> Any:
+    """Makes a kernel whose calls fill `benchmark_result` with latency percentiles."""
+    return _wrapping(BenchmarkedKernel, kernel, {**kwargs, "warmup": warmup, "iters": iters})
+
+
+def profile(func: Any = None, working_directory: str | None = None, **kwargs: Any) -> Any:
+    """Makes a kernel that runs as usual; device traces are not written here."""
+    return _wrapping(WrappedKernel, func, {**kwargs, "working_directory": working_directory})
+
+
+def _wrapping(cls: type[WrappedKernel], kernel: Any, options: dict[str, Any]) -> Any:
+    if kernel is None:
+        return lambda each: cls(each, **options)
+    return cls(kernel, **options)

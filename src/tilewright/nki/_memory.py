@@ -1,0 +1,194 @@
+"""`nl`: creating tensors, moving them between memories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.errors.nki import warn_block_dimension
+from tilewright.errors.nki_control import SHARED_HBM_LEVEL
+from tilewright.errors.nki_tensors import (
+    BLOCK_DIMENSION,
+    HBM_INIT_VALUE,
+    PARTITION_LIMIT,
+    UNEXPECTED_OPERAND,
+    UNSUPPORTED_MEMORY,
+)
+from tilewright.frontend import trace_access
+from tilewright.frontend.trace_access import require_dtype
+from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace_arith import converted_value
+from tilewright.frontend.trace_grid import ParDim
+from tilewright.frontend.trace_ops import nki_op
+from tilewright.frontend.trace_scopes import KernelScope
+from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
+from tilewright.frontend.trace_views import static_shape
+from tilewright.ir.enums import MemorySpace
+from tilewright.nki._buffers import Buffer, as_buffer
+from tilewright.ops import memory
+
+Shape = Any
+Dtype = Any
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+@nki_op("nl.ndarray")
+def ndarray(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+    """An uninitialised tensor of `shape` in `buffer` (SBUF when it is None)."""
+    return create(shape, require_dtype(dtype), as_buffer(buffer), None)
+
+
+@nki_op("nl.full")
+def full(
+    shape: Shape, fill_value: float, dtype: Dtype, *, buffer: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """A tensor of `shape` with `fill_value` at every element."""
+    return create(shape, require_dtype(dtype), as_buffer(buffer), fill_value)
+
+
+@nki_op("nl.zeros")
+def zeros(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+    """A tensor of zeros."""
+    return create(shape, require_dtype(dtype), as_buffer(buffer), 0)
+
+
+@nki_op("nl.ones")
+def ones(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+    """A tensor of ones."""
+    return create(shape, require_dtype(dtype), as_buffer(buffer), 1)
+
+
+@nki_op("nl.zeros_like")
+def zeros_like(
+    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """Zeros in the shape and element type of `a`."""
+    wanted = a.root.dtype if dtype is None else require_dtype(dtype)
+    return create(a.shape, wanted, _buffer_like(a, buffer), 0)
+
+
+@nki_op("nl.empty_like")
+def empty_like(
+    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """An uninitialised tensor in the shape and element type of `a`."""
+    wanted = a.root.dtype if dtype is None else require_dtype(dtype)
+    return create(a.shape, wanted, _buffer_like(a, buffer), None)
+
+
+def _buffer_like(a: nki_tensor, buffer: Any) -> Buffer:
+    if buffer is not None or a.root.is_hbm:
+        return as_buffer(buffer)
+    return Buffer(a.root.space)
+
+
+def create(
+    shape: Shape, dtype: DType, buffer: Buffer, fill: bool | int | float | None
+) -> nki_tensor:
+    """A tensor in a memory; PSUM starts at zero, so that the first accumulation overwrites."""
+    extents = static_shape(shape)
+    if buffer.is_hbm:
+        if fill is not None:
+            raise refusal(HBM_INIT_VALUE)
+        return _hbm_tensor(extents, dtype, buffer.space)
+    axis = _partition_axis(shape)
+    require_partitions(extents, axis)
+    sema = nki_ctx().sema
+    if fill is None and buffer.space is MemorySpace.Psum:
+        fill = 0
+    if fill is None:
+        value = memory.create(shape=extents, dtype=dtype, space=buffer.space)
+    else:
+        number = float(fill) if dtype.is_float() else int(fill)
+        given = bool(fill) if dtype.kind == "bool" else number
+        value = memory.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
+    return sema.tile(value, partition_axis=axis)
+
+
+def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> nki_tensor:
+    ctx = nki_ctx()
+    at_top = isinstance(ctx.cur_function_scope(), KernelScope) and len(ctx.regions) == len(
+        ctx.kernel.axes
+    )
+    if space is MemorySpace.SharedHbm and not at_top:
+        raise refusal(SHARED_HBM_LEVEL, scope=ctx.cur_scope.describe())
+    if at_top and (space is MemorySpace.SharedHbm or not ctx.kernel.axes):
+        return whole_tensor(ctx.kernel.new_output(extents, dtype, space))
+    value = memory.create(shape=extents, dtype=dtype, space=MemorySpace.DDR)
+    return whole_tensor(ctx.sema.new_root(value, MemorySpace.Hbm))
+
+
+def _partition_axis(shape: Any) -> int:
+    places = [k for k, extent in enumerate(shape) if isinstance(extent, ParDim)]
+    if places and places[0]:
+        warn_block_dimension(tuple(int(extent) for extent in shape))
+    return places[0] if places else 0
+
+
+def require_partitions(extents: tuple[int, ...], axis: int = 0) -> None:
+    """Refuses an on-chip shape without a free dimension, or with too many partitions."""
+    if len(extents) - axis < 2:
+        raise refusal(BLOCK_DIMENSION, shape=list(extents))
+    limit = nki_ctx().device.pmax
+    if extents[axis] > limit:
+        raise refusal(PARTITION_LIMIT, given=extents[axis], limit=limit)
+
+
+# ---------------------------------------------------------------------------- movement
+
+
+@nki_op("nl.load")
+def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: Any) -> nki_tensor:
+    """A new SBUF tile with the elements of an HBM tensor, converted to `dtype` if it is given.
+
+    Elements that the mask excludes are not read.
+    """
+    require_hbm(src, "src")
+    sema = nki_ctx().sema
+    require_partitions(src.shape)
+    value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
+    wanted = src.root.dtype if dtype is None else require_dtype(dtype)
+    return sema.tile(converted_value(value, wanted))
+
+
+@nki_op("nl.store")
+def store(dst: nki_tensor, value: Any, *, mask: Any = None, **kwargs: Any) -> None:
+    """Writes a tile, or a number, to an HBM tensor; elements that the mask excludes stay."""
+    require_hbm(dst, "dst")
+    sema = nki_ctx().sema
+    trace_access.require_writable(dst.root)
+    trace_access.write(sema, dst, trace_access.fitted(sema, dst, value, mask), mask)
+
+
+@nki_op("nl.copy")
+def copy(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: Any) -> nki_tensor:
+    """A new tile with the elements of an on-chip tile."""
+    sema = nki_ctx().sema
+    require_tensor(src, "src")
+    wanted = src.root.dtype if dtype is None else require_dtype(dtype)
+    return sema.tile(converted_value(trace_access.read(sema, src, mask), wanted))
+
+
+def require_tensor(given: Any, name: str) -> nki_tensor:
+    """`given` if it is a tensor; refuses anything else."""
+    if isinstance(given, nki_tensor):
+        return given
+    kind = "an array" if isinstance(given, np.ndarray) else type(given).__name__
+    raise refusal(UNEXPECTED_OPERAND, op=current_api(), name=name, given=kind, wanted="a tensor")
+
+
+def require_hbm(given: Any, name: str) -> None:
+    """Refuses what is not a tensor in HBM."""
+    tensor = require_tensor(given, name)
+    if not tensor.root.is_hbm:
+        raise refusal(
+            UNSUPPORTED_MEMORY,
+            op=current_api(),
+            name=tensor.name,
+            wanted="hbm",
+            given=tensor.root.memory,
+        )

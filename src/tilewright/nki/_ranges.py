@@ -1,0 +1,88 @@
+"""`nl`: loops, program ids and index objects."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.frontend.trace_ambient import nki_ctx
+from tilewright.frontend.trace_index import DynamicSlice, Grid, MGrid, TileIndex, constant_int
+from tilewright.frontend.trace_index import arange as make_arange
+from tilewright.frontend.trace_loops import AffineRange, DynamicRange, SequentialRange, range_bounds
+from tilewright.frontend.trace_ops import nki_op
+from tilewright.frontend.trace_predicates import DynamicScalar, ProgramId
+
+
+@nki_op("nl.affine_range")
+def affine_range(*args: Any, **kwargs: Any) -> AffineRange:
+    """Iterations of a device loop that are independent of each other; the body is traced once."""
+    return AffineRange(*args, **kwargs)
+
+
+@nki_op("nl.sequential_range")
+def sequential_range(*args: Any, **kwargs: Any) -> SequentialRange:
+    """Iterations of a device loop in order; the body is traced once."""
+    return SequentialRange(*args, **kwargs)
+
+
+@nki_op("nl.dynamic_range")
+def dynamic_range(*args: Any, **kwargs: Any) -> DynamicRange:
+    """Iterations of a device loop whose bounds the run knows."""
+    return DynamicRange(*args, **kwargs)
+
+
+@nki_op("nl.static_range")
+def static_range(*args: Any, **kwargs: Any) -> range:
+    """Python ints: the loop is unrolled while the kernel is traced."""
+    bounds = (constant_int(bound, "a bound of static_range") for bound in range_bounds(args))
+    return range(*bounds)
+
+
+@nki_op("nl.program_id")
+def program_id(axis: int = 0) -> ProgramId:
+    """The index of the running program along `axis` of the launch grid, a symbolic scalar."""
+    return nki_ctx().kernel.program_id(constant_int(axis, "the axis"))
+
+
+@nki_op("nl.num_programs")
+def num_programs(axes: Any = None) -> int:
+    """Number of programs along `axes` of the launch grid: one axis, several, or all of them."""
+    grid = nki_ctx().kernel.grid
+    if axes is None:
+        return math.prod(dim.size for dim in grid)
+    chosen = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return math.prod(grid[axis].size if grid else 1 for axis in chosen)
+
+
+@nki_op("nl.program_ndim")
+def program_ndim() -> int:
+    """Number of axes of the launch grid; 0 for a launch without one."""
+    return len(nki_ctx().kernel.grid)
+
+
+@nki_op("nl.arange")
+def arange(*args: Any) -> TileIndex:
+    """An index range; `[:, None]` puts it on the partition axis, `[None, :]` on the free axis."""
+    return make_arange(*args)
+
+
+@nki_op("nl.ds")
+def ds(start: int | DynamicScalar, size: int) -> DynamicSlice:
+    """`size` elements from `start`, which may be symbolic."""
+    return DynamicSlice(start, constant_int(size, "the size of nl.ds"))
+
+
+mgrid = MGrid()
+__all__ = [
+    "Grid",
+    "affine_range",
+    "arange",
+    "ds",
+    "dynamic_range",
+    "mgrid",
+    "num_programs",
+    "program_id",
+    "program_ndim",
+    "sequential_range",
+    "static_range",
+]

@@ -1,0 +1,3 @@
+"""`nisa`: instructions of traced kernels."""
+
+from __future__ import annotations

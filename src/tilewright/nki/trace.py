@@ -1,0 +1,104 @@
+"""The engine of the traced style: contexts, scopes, call gates, symbolic values."""
+
+from __future__ import annotations
+
+from tilewright.frontend.calls import dont_trace, dont_trace_attr
+from tilewright.frontend.trace_ambient import nki_ctx, nki_ctx_or_none
+from tilewright.frontend.trace_context import NkiTypeSystem, TraceContext
+from tilewright.frontend.trace_function import KernelFrame
+from tilewright.frontend.trace_grid import Dim, ParDim, SpmdDim, grid_has_multi_physical_cores
+from tilewright.frontend.trace_index import (
+    AlwaysFalseMask,
+    AlwaysTrueMask,
+    EQTileMask,
+    TileIndex,
+    TileMask,
+    TileMaskIntersection,
+    mask,
+)
+from tilewright.frontend.trace_kernel import TraceKernel
+from tilewright.frontend.trace_ops import NKIFunc
+from tilewright.frontend.trace_options import CompileOpts
+from tilewright.frontend.trace_predicates import (
+    AlwaysFalsePredicate,
+    AlwaysTruePredicate,
+    DynamicScalar,
+    EQScalarPredicate,
+    LoopVar,
+    ProgramId,
+    ScalarPredicate,
+    ScalarPredicateIntersection,
+    ScalarPredicateUnion,
+)
+from tilewright.frontend.trace_scopes import (
+    AllocationScope,
+    FunctionScope,
+    IfScope,
+    KernelScope,
+    LoopScope,
+    Scope,
+    ScopeRegion,
+    StmtScope,
+    WhileScope,
+)
+from tilewright.frontend.trace_tensors import (
+    DataTile,
+    KernelTensor,
+    LocalTensor,
+    nki_tensor,
+    tensor,
+)
+
+
+def get_cur_scope() -> Scope:
+    """The scope that the trace emits into; raises outside a kernel, as `nki_ctx` does."""
+    return nki_ctx().cur_scope
+
+
+__all__ = [
+    "AllocationScope",
+    "AlwaysFalseMask",
+    "AlwaysFalsePredicate",
+    "AlwaysTrueMask",
+    "AlwaysTruePredicate",
+    "CompileOpts",
+    "DataTile",
+    "Dim",
+    "DynamicScalar",
+    "EQScalarPredicate",
+    "EQTileMask",
+    "FunctionScope",
+    "IfScope",
+    "KernelFrame",
+    "KernelScope",
+    "KernelTensor",
+    "LocalTensor",
+    "LoopScope",
+    "LoopVar",
+    "NKIFunc",
+    "NkiTypeSystem",
+    "ParDim",
+    "ProgramId",
+    "ScalarPredicate",
+    "ScalarPredicateIntersection",
+    "ScalarPredicateUnion",
+    "Scope",
+    "ScopeRegion",
+    "SpmdDim",
+    "StmtScope",
+    "TileIndex",
+    "TileMask",
+    "TileMaskIntersection",
+    "TraceContext",
+    "TraceKernel",
+    "WhileScope",
+    "dont_trace",
+    "dont_trace_attr",
+    "get_cur_scope",
+    "grid_has_multi_physical_cores",
+    "mask",
+    "nki_ctx",
+    "nki_ctx_or_none",
+    "nki_tensor",
+    "tensor",
+]
