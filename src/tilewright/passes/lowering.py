@@ -12,8 +12,8 @@ from tilewright.ir.core import Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
 from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, row_major_strides
 from tilewright.ops import loop
-from tilewright.ops.extents import expr_of
 from tilewright.ops.cast import cast
+from tilewright.ops.extents import expr_of
 from tilewright.passes.groups import (
     Group,
     Segment,
@@ -251,7 +251,7 @@ class Lowering:
             return storage
         if storage.is_blank:
             return self.allocate(storage.shape, storage.type.dtype, old.name)
-        if storage.is_global:
+        if storage.is_global and storage.is_written:
             raise StaleRead(
                 f"an earlier version of {old.name or 'a tensor'} is read after it was overwritten",
                 self.plan.span,

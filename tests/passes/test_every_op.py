@@ -1,0 +1,59 @@
+"""Derived from the pages: each op, lowered alone, means what its reference says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.ops  # noqa: F401  (fills the registry)
+from tilewright import interp
+from tilewright.dtypes import FP16, FP32, DType
+from tilewright.errors import ShapeMismatch, UnsupportedFeatureError
+from tilewright.ir.opdef import OPS
+from tilewright.ir.verify import verify
+from tilewright.ops.sampling import Sample
+from tilewright.passes.pipeline import lower
+from tilewright.testing.compare import assert_same_values
+from tilewright.testing.one_op import one_op_program
+
+OTHER_LEVELS = ("arith.", "control.", "host.", "loop.")
+NOT_YET = ("cannot be compiled yet",)
+
+
+def cases() -> Iterator[Any]:
+    for name, opdef in OPS.items():
+        samples = opdef.make_samples() if opdef.make_samples else ()
+        for number, sample in enumerate(samples):
+            wanted = [d for d in sample.dtypes if d in (FP32, FP16)] or sample.dtypes[:1]
+            for dtype in wanted if sample.error is None else ():
+                yield pytest.param(name, sample, dtype, id=f"{name}-{number}-{dtype.name}")
+
+
+@pytest.mark.parametrize(("name", "sample", "dtype"), list(cases()))
+def test_loops_mean_what_the_page_says(name: str, sample: Sample, dtype: DType) -> None:
+    if name.startswith(OTHER_LEVELS) or name == "memory.create":
+        pytest.skip("no values of its own")
+    try:
+        program, arrays = one_op_program(
+            OPS[name], sample.entries, dict(sample.attrs), operand_dtype=dtype
+        )
+    except ShapeMismatch as error:
+        pytest.skip(f"accepted with constant offsets only: {error.message}")
+    expected = interp.run(program, "main", [copy(a) for a in arrays])
+    try:
+        low = verify(lower(program, "main"))
+    except UnsupportedFeatureError as error:
+        assert any(text in error.message for text in NOT_YET), error
+        pytest.skip(error.message)
+    function = low["main"]
+    given: list[Any] = list(arrays)
+    for param in function.params[len(arrays) :]:
+        given.append(np.zeros(param.type.shape, param.type.dtype.numpy))
+    interp.run(low, "main", given, checked=True)
+    for (kind, position), value in zip(function.attrs["results"], expected, strict=True):
+        found = given[position][0] if kind == "scalar" else given[position]
+        assert_same_values(found, value, name)
