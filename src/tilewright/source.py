@@ -95,14 +95,28 @@ class SourceText:
     characters of indentation that were taken off each line before parsing.
     """
 
-    __slots__ = ("_ascii", "_lines", "file", "first_line", "indent")
+    __slots__ = ("_ascii", "_lines", "_text", "file", "first_line", "indent")
 
     def __init__(self, file: str, text: str, *, first_line: int = 1, indent: int = 0) -> None:
         self.file = file
         self.first_line = first_line
         self.indent = indent
         self._ascii = text.isascii()
-        self._lines = [] if self._ascii else text.splitlines()
+        self._text = text
+        self._lines: list[str] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text."""
+        if self._lines is None:
+            self._lines = self._text.splitlines()
+        return self._lines
+
+    def segment(self, node: ast.expr) -> str | None:
+        """The text of an expression that stands on one line; None for any other."""
+        if not self._ascii or node.end_lineno != node.lineno or node.lineno > len(self.lines):
+            return None
+        return self.lines[node.lineno - 1][node.col_offset : node.end_col_offset]
 
     def span(self, node: Located, parent: Span | None = None) -> Span:
         """The range of `node`, which must be of this text."""
@@ -117,9 +131,9 @@ class SourceText:
 
     def column(self, line: int, offset: int) -> int:
         """1-based character column in the file of a UTF-8 byte offset in this text."""
-        if self._ascii or not 0 < line <= len(self._lines):
+        if self._ascii or not 0 < line <= len(self.lines):
             return offset + 1 + self.indent
-        raw = self._lines[line - 1].encode()[:offset]
+        raw = self.lines[line - 1].encode()[:offset]
         return len(raw.decode(errors="replace")) + 1 + self.indent
 
 

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from tilewright.dtypes import BOOL, TASK_ID, DType
 from tilewright.errors import ParserError, ParserTypeError
-from tilewright.ops.extents import as_dim as dim_of
 from tilewright.ir import types
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.core import Value
@@ -35,6 +34,7 @@ from tilewright.ir.types import (
     TupleType,
     Type,
 )
+from tilewright.ops.extents import as_dim as dim_of
 
 _T = TypeVar("_T")
 
@@ -76,9 +76,8 @@ class Annotation:
     """Base of the classes that stand for kinds of types."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        raise ParserTypeError(
-            f"pl.{type(self).__name__} is a type: write pl.{type(self).__name__}[...] as an annotation"
-        )
+        name = type(self).__name__
+        raise ParserTypeError(f"pl.{name} is a type", hint=f"Annotate with pl.{name}[...].")
 
 
 class Tensor(Annotation):
@@ -115,7 +114,7 @@ class Tile(Annotation):
         if memref is not None and space is None:
             raise ParserTypeError(
                 "A pl.Tile with a MemRef must also name its memory space",
-                hint=f"Write pl.Tile[{types.render_dims(shape)}, {dtype}, pl.MemRef(...), pl.Mem.Vec].",
+                hint="Write pl.Tile[shape, dtype, pl.MemRef(...), pl.Mem.Vec].",
             )
         return TileType(shape, dtype, space, _tile_view(view, shape), memref)
 
@@ -148,12 +147,18 @@ class Array(Annotation):
 
     def __class_getitem__(cls, parts: Any) -> ArrayType:
         if not (isinstance(parts, tuple) and len(cast("tuple[Any, ...]", parts)) == 2):
-            raise ParserTypeError("pl.Array takes an extent and an element type: pl.Array[16, pl.INT32]")
+            raise ParserTypeError(
+                "pl.Array takes an extent and an element type: pl.Array[16, pl.INT32]"
+            )
         extent, dtype = cast("tuple[Any, Any]", parts)
         if not isinstance(extent, int) or extent <= 0:
-            raise ParserTypeError(f"pl.Array: the extent must be a positive constant, not {extent!r}")
+            raise ParserTypeError(
+                f"pl.Array: the extent must be a positive constant, not {extent!r}"
+            )
         if not isinstance(dtype, DType) or not (dtype.is_int() or dtype in (BOOL, TASK_ID)):
-            raise ParserTypeError(f"pl.Array: elements are integers, booleans or task ids, not {dtype}")
+            raise ParserTypeError(
+                f"pl.Array: elements are integers, booleans or task ids, not {dtype}"
+            )
         return ArrayType(extent, dtype)
 
 

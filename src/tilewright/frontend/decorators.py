@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, TypeVar, overload
 
@@ -104,7 +106,7 @@ def function(
     options = Options(type, level, role, attrs, auto_scope, strict_ssa, external_source)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     if func is None:
-        return lambda given: _declare(given, options, frame)
+        return partial(_declare, options=options, frame=frame)
     return _declare(func, options, frame)
 
 
@@ -152,7 +154,7 @@ def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     enclosing = capture.enclosing_locals(frame)
     if cls is None:
-        return lambda given: _read_program(given, enclosing, strict_ssa)
+        return partial(_read_program, enclosing=enclosing, strict_ssa=strict_ssa)
     return _read_program(cls, enclosing, strict_ssa)
 
 
@@ -170,14 +172,9 @@ def _read_program(cls: type, enclosing: Mapping[str, Any], strict_ssa: bool) -> 
             continue
         options = member.options
         if strict_ssa:
-            options = _strict(options)
+            options = replace(options, strict_ssa=True)
         sources.append(source_of(member.function, options, enclosing, snapshot=snapshot))
     return ProgramReader(cls.__name__, sources, inlines=inlines).read()
-
-
-def _strict(options: Options) -> Options:
-    parts = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    return Options(**{**parts, "strict_ssa": True})
 
 
 def _require_decorated(cls: type) -> None:

@@ -1,7 +1,7 @@
 """`break` and `continue`: rewritten to flags, so that every loop has one way through its body.
 
-`break` clears the loop's flag, `continue` sets the iteration's; what follows either is guarded. A loop
-that was broken out of does nothing in the iterations that are left.
+`break` clears the loop's flag, `continue` sets the iteration's; what follows either is guarded. A
+loop that was broken out of does nothing in the iterations that are left.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ _ORDERED = ("range", "while_")
 def prepared_body(node: FunctionNode, source: SourceText) -> list[ast.stmt]:
     """The statements of a function without its docstring, breaks and continues rewritten."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-    if not any(isinstance(child, (ast.Break, ast.Continue)) for child in ast.walk(node)):
+    if not _has_exits(body):
         return list(body)
     return _Desugar(source).block([copy.deepcopy(child) for child in body])
+
+
+def _has_exits(body: Sequence[ast.stmt]) -> bool:
+    for node in body:
+        if isinstance(node, (ast.Break, ast.Continue)):
+            return True
+        if isinstance(node, (ast.For, ast.While, ast.If, ast.With)) and _has_exits(node.body):
+            return True
+        if isinstance(node, ast.If) and _has_exits(node.orelse):
+            return True
+    return False
 
 
 class _Desugar:
@@ -56,8 +67,8 @@ class _Desugar:
         number = next(self.numbers)
         going, skipped = f"going_{number}", f"skipped_{number}"
         breaks = any(isinstance(child, ast.Break) for child in exits)
-        inner = self.guarded(node.body, going, skipped)
-        inner.insert(0, _set(skipped, False, node))
+        guarded = self.guarded(node.body, going, skipped)
+        inner: list[ast.stmt] = [_set(skipped, False, node), *guarded]
         before: list[ast.stmt] = []
         if breaks:
             before = [_set(going, True, node)]

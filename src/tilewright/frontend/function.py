@@ -15,7 +15,7 @@ from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
 from tilewright.frontend.desugar import prepared_body
 from tilewright.frontend.inline import NoCallees
-from tilewright.frontend.liveness import analyse
+from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parser import Callees, FunctionParser, Self, State, collected
 from tilewright.frontend.signature import Signature, SignatureReader
@@ -107,7 +107,7 @@ class _Reader:
             state,
             names,
             source,
-            live=analyse(body),
+            live=Liveness(body),
             strict_ssa=options.strict_ssa,
             function=name,
         )

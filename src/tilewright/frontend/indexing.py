@@ -32,7 +32,7 @@ Offset = Any
 
 @dataclass(frozen=True)
 class Window:
-    """A rectangular part of an array: where it starts, its extents, and axes that an index drops."""
+    """A rectangular part of an array: where it starts, its extents, axes that an index drops."""
 
     offsets: tuple[Offset, ...]
     shape: Shape
@@ -118,14 +118,14 @@ def window_of(base: Value, index: Any) -> Window:
 
 def _axis(part: Any, extent: Dim) -> tuple[Offset, Dim]:
     if isinstance(part, slice):
-        return _slice_axis(part, extent)
+        return _slice_axis(cast("slice[Any, Any, Any]", part), extent)
     if part is None or part is Ellipsis or isinstance(part, bool):
         raise UnsupportedFeatureError(f"{part!r} is not supported in a subscript")
     _require_integer(part)
     return part, 1
 
 
-def _slice_axis(part: slice, extent: Dim) -> tuple[Offset, Dim]:
+def _slice_axis(part: slice[Any, Any, Any], extent: Dim) -> tuple[Offset, Dim]:
     if part.step is not None and part.step != 1:
         raise UnsupportedFeatureError("A slice cannot have a step", hint="Use pl.slice per part.")
     lower: Any = 0 if part.start is None else part.start

@@ -11,7 +11,7 @@ from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTy
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.desugar import prepared_body
-from tilewright.frontend.liveness import analyse
+from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parser import FunctionParser, Self, State
 from tilewright.frontend.typing import Matcher, TypeEvaluator
@@ -88,7 +88,7 @@ def expand(
         raise ParserSyntaxError(f"Inline function '{function.name}' expands itself", site)
     node, source = function.captured.node, function.captured.source
     body = prepared_body(node, source)
-    live = analyse(body, (param.arg for param in params))
+    live = Liveness(body, (param.arg for param in params))
     p = FunctionParser(state, function.names, source, site, live=live, function=function.name)
     _bind_arguments(p, function, arguments, site)
     p.scope["self"] = Self()

@@ -1,7 +1,7 @@
 """Which names a loop must carry and a branch must give: liveness over the statements of a body.
 
-One walk up collects what each block may read before writing and must write; one walk down tells each
-compound statement which names are read after it. Both are linear in the size of the body.
+One walk up collects what each block may read before writing and must write; one walk down tells
+each compound statement which names are read after it. Both are linear in the size of the body.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -26,38 +27,65 @@ class Facts:
 
 
 @dataclass
-class Liveness:
-    """What the parser asks: per compound statement, names live after it and facts of its blocks."""
+class Analysis:
+    """Names live after each compound statement; facts of statements and of their blocks."""
 
     live_after: dict[ast.stmt, Names] = field(default_factory=dict[ast.stmt, Names])
     blocks: dict[int, Facts] = field(default_factory=dict[int, Facts])
     statements: dict[ast.stmt, Facts] = field(default_factory=dict[ast.stmt, Facts])
 
+
+class Liveness:
+    """What the parser asks about a function body; `live_out` are names that matter after it.
+
+    The analysis runs when the first compound statement asks for it.
+    """
+
+    def __init__(self, body: Sequence[ast.stmt], live_out: Iterable[str] = ()) -> None:
+        self._body = body
+        self._live_out = frozenset(live_out)
+        self._result: Analysis | None = None
+
+    def _analysis(self) -> Analysis:
+        if self._result is None:
+            self._result = Analysis()
+            _summarise(self._body, self._result)
+            _spread(self._body, self._live_out, self._result)
+        return self._result
+
     def facts(self, body: Sequence[ast.stmt]) -> Facts:
-        """Facts of a block that was analysed."""
-        return self.blocks[id(body)]
+        """Facts of a block of the body."""
+        return self._analysis().blocks[id(body)]
+
+    def statement(self, node: ast.stmt) -> Facts:
+        """Facts of one statement."""
+        return self._analysis().statements[node]
 
     def live(self, node: ast.stmt) -> Names:
-        """Names that may be read after `node`."""
-        return self.live_after.get(node, _NONE)
-
-
-def analyse(body: list[ast.stmt], live_out: Iterable[str] = ()) -> Liveness:
-    """Liveness of a function body; `live_out` are names that matter after it."""
-    result = Liveness()
-    _summarise(body, result)
-    _spread(body, frozenset(live_out), result)
-    return result
+        """Names that may be read after a compound statement."""
+        return self._analysis().live_after.get(node, _NONE)
 
 
 def names_read(node: ast.AST | None) -> Names:
     """Every name that an expression mentions."""
-    if node is None:
-        return _NONE
-    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+    return frozenset(child.id for child in _nodes(node) if isinstance(child, ast.Name))
 
 
-def _summarise(body: Sequence[ast.stmt], result: Liveness) -> Facts:
+def _nodes(node: ast.AST | None) -> Iterator[ast.AST]:
+    """A node and all below it; `ast.walk` without its bookkeeping."""
+    stack: list[Any] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, ast.AST):
+            yield current
+            for name in current._fields:
+                if name != "ctx":
+                    stack.append(getattr(current, name))
+        elif isinstance(current, list):
+            stack.extend(cast("list[Any]", current))
+
+
+def _summarise(body: Sequence[ast.stmt], result: Analysis) -> Facts:
     reads: set[str] = set()
     writes: set[str] = set()
     written: set[str] = set()
@@ -73,7 +101,7 @@ def _summarise(body: Sequence[ast.stmt], result: Liveness) -> Facts:
     return found
 
 
-def _facts_of(node: ast.stmt, result: Liveness) -> Facts:
+def _facts_of(node: ast.stmt, result: Analysis) -> Facts:
     if isinstance(node, ast.If):
         return _facts_of_if(node, result)
     if isinstance(node, (ast.For, ast.While)):
@@ -105,7 +133,7 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
             return Facts(names_read(node))
 
 
-def _facts_of_if(node: ast.If, result: Liveness) -> Facts:
+def _facts_of_if(node: ast.If, result: Analysis) -> Facts:
     then, other = _summarise(node.body, result), _summarise(node.orelse, result)
     reads = names_read(node.test) | then.reads | other.reads
     assigned = dict.fromkeys((*then.assigned, *other.assigned))
@@ -113,7 +141,7 @@ def _facts_of_if(node: ast.If, result: Liveness) -> Facts:
     return Facts(reads, then.writes & other.writes, tuple(assigned), written)
 
 
-def _facts_of_loop(node: ast.For | ast.While, result: Liveness) -> Facts:
+def _facts_of_loop(node: ast.For | ast.While, result: Analysis) -> Facts:
     inner = _summarise(node.body, result)
     header = node.iter if isinstance(node, ast.For) else node.test
     bound = frozenset(_targets(node.target)) if isinstance(node, ast.For) else _NONE
@@ -146,7 +174,7 @@ _WRITERS = {"store": 2, "assemble": 0, "write": 0, "mscatter": 2, "remote_store"
 
 def _with_calls(value: ast.expr | None, facts: Facts, *, bare: bool = False) -> Facts:
     """Facts of a statement, with what its calls may write and rebind."""
-    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)] if value else []
+    calls = [node for node in _nodes(value) if isinstance(node, ast.Call)]
     rebound: list[str] = []
     written: set[str] = set()
     for call in calls:
@@ -184,7 +212,7 @@ def _base_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _spread(body: Sequence[ast.stmt], live_out: Names, result: Liveness) -> None:
+def _spread(body: Sequence[ast.stmt], live_out: Names, result: Analysis) -> None:
     live = live_out
     for node in reversed(body):
         if isinstance(node, (ast.If, ast.For, ast.While, ast.With)):
@@ -195,7 +223,7 @@ def _spread(body: Sequence[ast.stmt], live_out: Names, result: Liveness) -> None
 
 
 def _spread_into(
-    node: ast.If | ast.For | ast.While | ast.With, live: Names, result: Liveness
+    node: ast.If | ast.For | ast.While | ast.With, live: Names, result: Analysis
 ) -> None:
     if isinstance(node, ast.If):
         _spread(node.body, live, result)
@@ -203,6 +231,6 @@ def _spread_into(
     elif isinstance(node, ast.With):
         _spread(node.body, live, result)
     else:
-        again = result.facts(node.body).reads
+        again = result.blocks[id(node.body)].reads
         header = names_read(node.test) if isinstance(node, ast.While) else _NONE
         _spread(node.body, live | again | header, result)

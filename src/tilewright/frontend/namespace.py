@@ -27,11 +27,12 @@ class Namespace:
     An empty closure cell hides a global of the same name. Reading never changes the namespace.
     """
 
-    __slots__ = ("_layers", "empty")
+    __slots__ = ("_layers", "empty", "types")
 
     def __init__(self, *layers: Mapping[str, Any], empty: Iterable[str] = ()) -> None:
         self._layers = layers
         self.empty = frozenset(empty)
+        self.types: dict[str, tuple[Any, set[str]]] = {}  # by text: a type, the names it mentions
 
     def lookup(self, name: str) -> Any:
         """The value of `name`, or `MISSING`."""

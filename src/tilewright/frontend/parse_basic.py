@@ -54,7 +54,15 @@ def parse_annotated(p: FunctionParser, node: ast.AnnAssign) -> None:
 
 def declared_type(p: FunctionParser, annotation: ast.expr) -> Type:
     """The type that an annotation in the body names."""
-    return TypeEvaluator(p.names, p.source, p.parent, scope=p.scope).type(annotation)
+    text = p.source.segment(annotation)
+    known = p.names.types.get(text) if text else None
+    if known is not None and p.scope.keys().isdisjoint(known[1]):
+        return known[0]
+    types = TypeEvaluator(p.names, p.source, p.parent, scope=p.scope)
+    declared = types.type(annotation)
+    if text:
+        p.names.types[text] = (declared, types.mentioned)
+    return declared
 
 
 def annotated_value(
@@ -105,12 +113,10 @@ def assign(p: FunctionParser, target: ast.expr, value: Any, node: ast.stmt) -> N
 def _locate(p: FunctionParser, value: Any, node: ast.stmt) -> None:
     ops = p.builder.block.ops
     if ops and isinstance(value, Value) and value.owner is ops[-1] and not value.name:
-        ops[-1].span = p.span(node)
+        ops[-1].span = p.here or p.span(node)
 
 
-def _unpack(
-    p: FunctionParser, target: ast.Tuple | ast.List, value: Any, node: ast.stmt
-) -> None:
+def _unpack(p: FunctionParser, target: ast.Tuple | ast.List, value: Any, node: ast.stmt) -> None:
     items: list[Any] = list(value) if isinstance(value, (tuple, list)) else [value]  # pyright: ignore[reportUnknownArgumentType]
     if len(items) != len(target.elts):
         raise ParserTypeError(

@@ -1,4 +1,4 @@
-"""Branches. The names that an `if` gives are yielded by both arms, or bound in them and read later."""
+"""Branches. What an `if` gives is yielded by both arms, or bound in them and read later."""
 
 from __future__ import annotations
 
@@ -99,8 +99,7 @@ def _explicit_joins(p: FunctionParser, node: ast.If, then: Arm, other: Arm) -> l
             "Yield the same number of values in both arms.",
         )
     return [
-        Join(name, a, b, _root_of(p, a, then, b, other))
-        for name, a, b in zip(names, left, right)
+        Join(name, a, b, _root_of(p, a, then, b, other)) for name, a, b in zip(names, left, right)
     ]
 
 
@@ -126,7 +125,7 @@ def _arm_values(p: FunctionParser, node: ast.If, arm: Arm, names: Sequence[str])
 
 def _changed_names(p: FunctionParser, node: ast.If, then: Arm, other: Arm) -> list[str]:
     """Names that the arms leave with different bindings, in the order of their assignment."""
-    ordered = dict.fromkeys((*p.live.statements[node].assigned, *then.scope, *other.scope))
+    ordered = dict.fromkeys((*p.live.statement(node).assigned, *then.scope, *other.scope))
     return [n for n in ordered if then.scope.get(n, MISSING) is not other.scope.get(n, MISSING)]
 
 

@@ -22,9 +22,10 @@ from tilewright.frontend.values import (
 )
 from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
 from tilewright.ir.core import Function, Value
-from tilewright.ir.enums import ParamDirection
+from tilewright.ir.enums import AtomicType, ParamDirection
 from tilewright.ir.types import ScalarType, Type
 from tilewright.ops import control, memory, shape
+from tilewright.ops.extents import as_dims
 
 
 @callee(OpName)
@@ -37,10 +38,38 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
         if _is_foreign(given):
             raise _foreign(p, node, number, given)
     result = p.emitted(node, emit_call, function.path, arguments, keywords)
+    repeated = repeated_write(p)
+    if repeated is not None:
+        del p.builder.block.ops[-1]
+        repeated.name = ""
+        result = repeated
     if len(p.builder.block.ops) > start + 1:
         p.prune(start)
-    write_back(p)
+    if repeated is None:
+        write_back(p)
     return result
+
+
+def repeated_write(p: FunctionParser) -> Value | None:
+    """The target of a window write that has just been made with the same source and place.
+
+    Printed text spells out the write of a part back into its parameter, which reading a call
+    has done already.
+    """
+    ops = p.builder.block.ops
+    op = ops[-1] if ops else None
+    if op is None or op.opdef is not memory.assemble or op.attrs.get("atomic") is AtomicType.Add:
+        return None
+    target, source, offset = op.operands[:3]
+    last = target.op
+    if last is None or last.opdef is not memory.assemble or last.operands[1] is not source:
+        return None
+    if as_dims(last.operands[2]) != as_dims(offset):
+        return None
+    root = p.versions.root(target)
+    if root is not None:
+        p.versions.advance(root, target)
+    return target
 
 
 def _is_foreign(given: Any) -> bool:
@@ -111,6 +140,8 @@ def emit_function_call(
     """Emits a call; gives what the function returns, written arguments as their new versions."""
     values, matcher = match_arguments(p, node, function, arguments)
     written = _written_positions(function)
+    for position in written:
+        _name_part(values[position], function.params[position].name)
     values = [p.versions.newest(v) if k in written else v for k, v in enumerate(values)]
     for value in values:
         if p.versions.is_stale(value):
@@ -132,6 +163,14 @@ def emit_function_call(
     aliases = returned_parameters(function)
     returned = zip(op.results, aliases)
     return [tied.get(alias, result) if alias is not None else result for result, alias in returned]
+
+
+def _name_part(value: Value, name: str) -> None:
+    """A written argument has a name of its own, by which later text refers to its new version."""
+    if not value.name:
+        op = value.op
+        whole = op.operands[0].name if op is not None and op.opdef is shape.slice_ else ""
+        value.name = f"{whole}_part" if whole else name
 
 
 def _written_positions(function: Function) -> tuple[int, ...]:
@@ -195,7 +234,7 @@ def call_submit(p: FunctionParser, node: ast.Call, function: Any) -> Any:
     """`res, tid = pl.submit(self.kernel, *args, deps=[...])`."""
     kernel, *arguments = p.items(node.args) or [None]
     if not isinstance(kernel, Function):
-        raise ParserTypeError(f"{function.path} takes a function of the program first", p.span(node))
+        raise ParserTypeError(f"{function.path} takes a function first", p.span(node))
     keywords = p.keywords(node)
     if function is SPMD_SUBMIT and "core_num" not in keywords:
         raise ParserSyntaxError("pl.spmd_submit needs core_num=", p.span(node))
@@ -206,4 +245,3 @@ def call_submit(p: FunctionParser, node: ast.Call, function: Any) -> Any:
     results = emit_function_call(p, call, kernel, arguments, attrs)
     refresh_arguments(p, call)
     return (*results, constant(0, TASK_ID))
-

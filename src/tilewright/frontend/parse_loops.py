@@ -1,8 +1,8 @@
 """Loops: `for` over pl.range and its relatives, `while`, and pl.while_.
 
-A loop carries what its author names with init_values, what it rebinds and is read again, and the tensor
-parameters that it writes. Whether a body writes one is known only after reading it; a body that turns
-out to write more than foreseen is read again.
+A loop carries what its author names with init_values, what it rebinds and is read again, and the
+tensor parameters that it writes. Whether a body writes one is known only after reading it; a body
+that turns out to write more than foreseen is read again.
 """
 
 from __future__ import annotations
@@ -247,9 +247,9 @@ def _missed(
     for name, bound in start.items():
         if reading.scope.get(name) is bound or name in carried or name in ended:
             continue
-        if name in needed and name not in loop.headers and can_flow(bound) and name != loop.index:
-            if not _is_root_name(p, bound, roots):
-                again.names.add(name)
+        inner = name in loop.headers or name == loop.index
+        if name in needed and not inner and can_flow(bound) and not _is_root(p, bound, roots):
+            again.names.add(name)
     again.roots.update(root for root in p.versions.changed_since(mark) if root not in roots)
     for carry, value in zip(reading.carries, reading.yields):
         if _should_adopt(carry, value):
@@ -257,7 +257,7 @@ def _missed(
     return again
 
 
-def _is_root_name(p: FunctionParser, bound: Any, roots: set[int | None]) -> bool:
+def _is_root(p: FunctionParser, bound: Any, roots: set[int | None]) -> bool:
     return isinstance(bound, Value) and p.versions.root(bound) in roots - {None}
 
 
@@ -370,7 +370,9 @@ def _not_a_loop(p: FunctionParser, node: ast.For, function: Any) -> ParserSyntax
     hint = "Write 'for i in pl.range(...)', pl.parallel, pl.unroll, pl.pipeline, pl.spmd."
     if function is builtins.range:
         hint = f"Write 'pl.{shown}'."
-    return ParserSyntaxError(f"For loop must use pl.range(), not '{shown}'", p.span(node.iter), hint)
+    return ParserSyntaxError(
+        f"For loop must use pl.range(), not '{shown}'", p.span(node.iter), hint
+    )
 
 
 def _loop_arguments(
@@ -378,7 +380,9 @@ def _loop_arguments(
 ) -> tuple[list[Any], list[Value], dict[str, Any]]:
     bounds = p.items(call.args)
     if not 1 <= len(bounds) <= 3:
-        raise ParserSyntaxError(f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call))
+        raise ParserSyntaxError(
+            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
+        )
     inits: list[Value] = []
     options: dict[str, Any] = {}
     for keyword in call.keywords:
@@ -474,7 +478,7 @@ def parse_while(p: FunctionParser, node: ast.While) -> None:
     if node.orelse:
         raise UnsupportedFeatureError("A loop cannot have an else clause", p.span(node))
     facts = p.live.facts(node.body)
-    reads = p.live.statements[node].reads
+    reads = p.live.statement(node).reads
     loop = Loop(node, node.body, facts, reads | facts.reads, [], [], condition=node.test)
     _finish_while(p, loop)
 
@@ -531,4 +535,3 @@ def _finish_while(p: FunctionParser, loop: Loop) -> None:
     regions = (reading.before, reading.block)
     op = emit_region_op(p, control.while_, operands, {}, regions, loop.node)
     finish_loop(p, loop, reading, op.results)
-

@@ -1,10 +1,10 @@
-"""`with` statements: scopes of placement and dependency. Names bound inside stay visible after them."""
+"""`with` statements: scopes of placement and dependency. Names bound inside stay visible."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilewright.dtypes import TASK_ID
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
@@ -29,15 +29,32 @@ _PARAMETERS: dict[Any, tuple[str, ...]] = {
 }
 _OPTIONS: dict[Any, frozenset[str]] = {
     AT: frozenset(
-        "level role optimizations deps no_dep_args dumps allow_early_resolve name_hint "
-        "windowize".split()
+        [
+            "level",
+            "role",
+            "optimizations",
+            "deps",
+            "no_dep_args",
+            "dumps",
+            "allow_early_resolve",
+            "name_hint",
+            "windowize",
+        ]
     ),
     CLUSTER: frozenset({"name_hint"}),
     SCOPE: frozenset({"mode"}),
     MANUAL_SCOPE: frozenset(),
     GRAPH: frozenset({"name"}),
     SPMD: frozenset(
-        "core_num sync_start name_hint optimizations deps allow_early_resolve predicate".split()
+        [
+            "core_num",
+            "sync_start",
+            "name_hint",
+            "optimizations",
+            "deps",
+            "allow_early_resolve",
+            "predicate",
+        ]
     ),
     SPLIT_AIV: frozenset({"n", "mode"}),
 }
@@ -97,7 +114,7 @@ def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]
 
 def _task_ids(p: FunctionParser, given: Any, node: ast.expr) -> tuple[Value, ...]:
     """The task ids of a deps= list; None stands for no task."""
-    items: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+    items = cast("Sequence[Any]", given if isinstance(given, (list, tuple)) else [given])
     return tuple(p.as_value(item, node) for item in items if item is not None)
 
 

@@ -8,10 +8,10 @@ themselves in `STATEMENTS` and `CALLEES`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from tilewright.errors import (
     InternalError,
@@ -147,7 +147,7 @@ class FunctionParser(Evaluator):
         self.state = state
         self.builder = state.builder
         self.versions = state.versions
-        self.live = live or Liveness()
+        self.live = live or Liveness([])
         self.strict_ssa = strict_ssa
         self.function = function
         self.scope: dict[str, Any] = {}
@@ -155,6 +155,7 @@ class FunctionParser(Evaluator):
         self.placements: list[tuple[Any, Any]] = []
         self.yielded: Yield | None = None
         self.ended: Yield | None = None
+        self.here: Span | None = parent
         self.returned: tuple[list[Any], ast.Return] | None = None
 
     # Blocks
@@ -171,12 +172,12 @@ class FunctionParser(Evaluator):
             try:
                 self.statement(node)
             except Silenced:
-                self.poison(node)
+                self.recover(node)
             except InternalError:
                 raise
             except TilewrightError as error:
                 self.report(error.locate(self.span(node)))
-                self.poison(node)
+                self.recover(node)
 
     def statement(self, node: ast.stmt) -> None:
         """Reads one statement."""
@@ -189,8 +190,10 @@ class FunctionParser(Evaluator):
                 if not isinstance(node, ast.AugAssign)
                 else f"Write '{ast.unparse(node.target)} = {_expanded(node)}'.",
             )
-        with self.builder.located(self.span(node)):
-            rule(self, node)
+        outer = self.builder.span
+        self.builder.span = self.here = self.span(node)
+        rule(self, node)
+        self.builder.span = self.here = outer
 
     def region(self, params: tuple[Value, ...], body: Sequence[ast.stmt]) -> Block:
         """Reads `body` into a new block; the caller ends it with a terminator."""
@@ -210,7 +213,7 @@ class FunctionParser(Evaluator):
         if len(self.state.errors) >= MAX_ERRORS:
             raise collected(self.state.errors)
 
-    def poison(self, node: ast.stmt) -> None:
+    def recover(self, node: ast.stmt) -> None:
         """Silences later errors about names that a bad statement would have bound."""
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
@@ -268,7 +271,7 @@ class FunctionParser(Evaluator):
             raise SSAViolationError(
                 f"Variable '{name}' is already defined",
                 self.span(node),
-                f"Use a new name for the new value, or drop strict_ssa=True from '{self.function}'.",
+                f"Use a new name, or drop strict_ssa=True from '{self.function}'.",
                 previous_span=self.span(self.defined[name]) if name in self.defined else None,
             )
         self.scope[name] = value
@@ -394,7 +397,7 @@ class FunctionParser(Evaluator):
         return result
 
     def call(self, node: ast.Call, function: Any) -> Any:
-        rule = WORDS.get(function) if isinstance(function, Word) else CALLEES.get(type(function))
+        rule = WORDS.get(function) if isinstance(function, Word) else _rule_of(function)
         if rule is not None:
             return rule(self, node, function)
         arguments = self.items(node.args)
@@ -408,21 +411,25 @@ class FunctionParser(Evaluator):
 
     def emitted(self, node: ast.expr, emit: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The result of `emit`, its operations and errors located at `node`."""
-        start = len(self.builder.block.ops)
-        span = self.span(node)
-        with self.builder.located(span):
-            try:
-                result = emit(*args, **kwargs)
-            except TilewrightError as error:
-                error.locate(span)
-                raise
-        for op in self.builder.block.ops[start:]:
-            self.settle(op)
+        builder = self.builder
+        start, outer = len(builder.block.ops), builder.span
+        builder.span = self.span(node)
+        try:
+            result = emit(*args, **kwargs)
+        except TilewrightError as error:
+            error.locate(builder.span)
+            raise
+        finally:
+            builder.span = outer
+        for op in builder.block.ops[start:]:
+            if op.operands:
+                self.settle(op)
         return result
 
     def settle(self, op: Operation) -> None:
         """Follows what a new operation writes; refuses a read of an old version of a parameter."""
-        for position, entry in enumerate(() if op.opdef in DIM_OPS else op.operands):
+        operands: tuple[Any, ...] = () if op.opdef in DIM_OPS else op.operands
+        for position, entry in enumerate(operands):
             if isinstance(entry, Value) and self.versions.is_stale(entry):
                 if position not in op.opdef.tied.values():
                     raise self.stale_read(entry, op.span)
@@ -445,6 +452,8 @@ class FunctionParser(Evaluator):
     def prune(self, start: int) -> None:
         """Drops unnamed pure operations since `start` that nothing uses: extents now in a type."""
         ops = self.builder.block.ops
+        if not any(op.opdef.effect is Effect.PURE and op.operands for op in ops[start:-1]):
+            return
         used = {value for op in ops[start:] for value in op.inputs}
         for position in range(len(ops) - 2, start - 1, -1):
             if _is_dead(ops[position], used):
@@ -452,7 +461,7 @@ class FunctionParser(Evaluator):
                 used = {value for op in ops[start:] for value in op.inputs}
 
     @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> Generator[None]:
         """Keeps names and versions as they were, whatever happens inside."""
         scope, versions = dict(self.scope), self.versions.mark()
         try:
@@ -460,6 +469,10 @@ class FunctionParser(Evaluator):
         finally:
             self.scope = scope
             self.versions.restore(versions)
+
+
+def _rule_of(function: Any) -> CalleeRule | None:
+    return CALLEES.get(cast("type[Any]", type(function)))
 
 
 class Self:

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
+from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
-from tilewright.frontend.values import constant, is_number
 from tilewright.ops.extents import as_dim
 
 
 class Word:
-    """A name that has a meaning only in the source of a kernel: `pl.range`, `pl.at`, `pl.yield_`."""
+    """A name that means something only in the source of a kernel: `pl.range`, `pl.yield_`."""
 
     __slots__ = ("doc", "path")
 
@@ -203,7 +203,9 @@ def _misfit(
 
 def usage(spellings: Sequence[Spelling]) -> str:
     """How an operation is called."""
-    forms = [f"{s.path}{s.signature.replace(return_annotation=s.signature.empty)}" for s in spellings]
+    forms = [
+        f"{s.path}{s.signature.replace(return_annotation=s.signature.empty)}" for s in spellings
+    ]
     return "Usage: " + " or ".join(dict.fromkeys(forms))
 
 

@@ -17,7 +17,16 @@ from tilewright.errors import (
 from tilewright.frontend.annotations import DynVar, as_type
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.namespace import MISSING, Namespace
-from tilewright.ir.affine import Expr, Symbol, equal, maximum, minimum, solve_for, substitute, symbols
+from tilewright.ir.affine import (
+    Expr,
+    Symbol,
+    equal,
+    maximum,
+    minimum,
+    solve_for,
+    substitute,
+    symbols,
+)
 from tilewright.ir.core import Value
 from tilewright.ir.rewrite import substitute_type
 from tilewright.ir.types import (
@@ -56,6 +65,7 @@ class TypeEvaluator(Evaluator):
         super().__init__(names, source, parent)
         self.scope: Mapping[str, Any] = {} if scope is None else scope
         self.declare = declare
+        self.mentioned: set[str] = set()
 
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation names; raises ParserTypeError at it."""
@@ -77,6 +87,7 @@ class TypeEvaluator(Evaluator):
         return self.evaluate(inner)
 
     def eval_Name(self, node: ast.Name) -> Any:
+        self.mentioned.add(node.id)
         found = self.scope.get(node.id, MISSING)
         if found is MISSING:
             found = self.names.lookup(node.id)
@@ -211,8 +222,8 @@ class Matcher:
         """True unless the extents provably differ; binds the dimension that is left open."""
         if isinstance(wanted, int):
             return wanted == given or equal(wanted, given) is not False
-        known = substitute(wanted, {s: d for s, d in self.bound.items()})
-        free = [symbol for symbol in symbols(known) if isinstance(symbol, Symbol)]
+        known = substitute(wanted, self.bound)
+        free = symbols(known)
         if not free:
             return known == given or equal(known, given) is not False
         if len(free) == 1:

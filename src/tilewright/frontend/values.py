@@ -31,7 +31,8 @@ def is_number(given: Any) -> bool:
 
 def as_number(given: Any) -> Number:
     """A Python number for a Python or numpy number."""
-    return given.item() if isinstance(given, (np.number, np.bool_)) else given
+    plain: Number = given.item() if hasattr(given, "item") else given
+    return plain
 
 
 def literal_dtype(value: Number) -> DType:
@@ -81,7 +82,7 @@ def convert(value: Value, dtype: DType) -> Value:
 
 
 def unify(left: Any, right: Any) -> tuple[Value, Value]:
-    """Two scalar operands with one dtype: literals adopt, like kinds widen; else ParserTypeError."""
+    """Two scalar operands of one dtype: literals adopt, like kinds widen; or ParserTypeError."""
     if not isinstance(left, Value):
         return adopt(left, right), right
     if not isinstance(right, Value):

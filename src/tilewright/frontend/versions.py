@@ -1,7 +1,7 @@
 """The current version of each tensor that the caller owns.
 
-A write to a tensor parameter gives a new version of it. However many names and views it has, one version
-is current; the function ends with the last. A loop in which a parameter is written carries it.
+A write to a tensor parameter gives a new version of it. However many names and views it has, one
+version is current; the function ends with the last. A loop that writes a parameter carries it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words of the parsed style: loops, scopes, yields and what else only the parser understands."""
+"""The words of the parsed style: loops, scopes, yields and what else only the parser knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ YIELD = Word("pl.yield_", "Ends a region and gives its values to what encloses i
 COND = Word("pl.cond", "The condition of a pl.while_ loop: its first statement.")
 FUNC_ATTR = Word("pl.func_attr", "Attributes of a function; stands first in its body.")
 STATIC_PRINT = Word("pl.static_print", "Prints its arguments while the kernel is read.")
-STATIC_ASSERT = Word("pl.static_assert", "Refuses the kernel when a compile-time condition is false.")
+STATIC_ASSERT = Word(
+    "pl.static_assert", "Refuses the kernel when a compile-time condition is false."
+)
 CONST = Word("pl.const", "A literal of a given dtype: pl.const(1, pl.INT32).")
 SUBMIT = Word("pl.submit", "Calls a kernel and gives its task id as well.")
 SPMD_SUBMIT = Word("pl.spmd_submit", "Calls a kernel on several blocks; gives the task id as well.")
