@@ -154,11 +154,6 @@ class Block(Printable):
 
     @property
     def stmts(self) -> list[Operation]:
-        """The operations (another name of `ops`)."""
-        return self.ops
-
-    @property
-    def stmts(self) -> list[Operation]:
         """The operations that the author would see as statements, without sub-expressions."""
         return [op for op in self.ops if not op.is_expression]
 
