@@ -134,10 +134,10 @@ def smallest(failure: Failure) -> Failure:
     return Failure(failure.seed, found[0], failure.kind, decisions, found[1], found[2])
 
 
-def main(argument: str) -> None:
+def main(argument: str, *checks: str) -> None:
     """Hunts in a range of seeds, or replays one."""
     first, _, last = argument.partition(":")
-    hunt = Hunt()
+    hunt = Hunt(list(checks) or None)
     for seed in range(int(first), int(last or int(first) + 1)):
         hunt.try_seed(seed)
     print(hunt.table() if last else "")
@@ -147,4 +147,4 @@ def main(argument: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -81,10 +81,10 @@ def checked(case: Case) -> None:
 @cache
 def parser() -> Callable[[str], Program] | None:
     """The reader of printed programs, when there is one."""
-    with contextlib.suppress(ImportError, AttributeError):
-        import tilewright.language as pl
+    with contextlib.suppress(ImportError):
+        from tilewright.frontend.text import parse
 
-        return pl.loads
+        return parse
     return None
 
 
