@@ -410,7 +410,7 @@ def rint(x: Value) -> Value:
     ...
 
 
-@word("arith.sign", np.sign)
+@word("arith.sign", through_single(np.sign))
 def sign(x: Value) -> Value:
     """-1, 0 or 1 with the sign of x; NaN at NaN; 0.0 for both zeros."""
     ...

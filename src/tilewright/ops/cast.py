@@ -90,7 +90,10 @@ def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
     back = nearest.astype(np.float64)
     below = np.where(back > wide, step(nearest, -1), nearest)
     above = np.where(back < wide, step(nearest, +1), nearest)
-    return choose_neighbour(wide, below, above, mode).astype(dtype.numpy)
+    chosen = choose_neighbour(wide, below, above, mode)
+    if mode is Rounding.ROUND:
+        chosen = np.where(np.isinf(back), nearest, chosen)
+    return chosen.astype(dtype.numpy)
 
 
 def step(x: Array, direction: int) -> Array:
