@@ -423,7 +423,8 @@ class Manifest:
     maps op ids to (`str.format` template, dtype names); `safe_overlaps` lists pairs of tensor names
     that may be the very same memory; `work` estimates the serial run time as a sum of
     (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds for data-dependent loops;
-    `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess.
+    `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess; `parallel` is
+    true when the kernel may call the context's `parallel`.
     """
 
     name: str = "kernel"
@@ -436,6 +437,7 @@ class Manifest:
     work: tuple[tuple[float, tuple[str, ...]], ...] = ()
     grid: Extent = Extent(1)
     arena_bytes: int = 0
+    parallel: bool = False
 
     def allows_overlap(self, first: str, second: str) -> bool:
         """True when these two tensors may be the same memory."""
@@ -456,6 +458,7 @@ class Manifest:
             "work": [[-1 if math.isinf(ns) else ns, list(names)] for ns, names in self.work],
             "grid": [self.grid.constant, [list(t) for t in self.grid.terms], self.grid.divisor],
             "arena_bytes": self.arena_bytes,
+            "parallel": self.parallel,
         }
 
     @staticmethod
@@ -471,6 +474,7 @@ class Manifest:
             work=tuple((UNBOUNDED if ns < 0 else ns, tuple(names)) for ns, names in data["work"]),
             grid=Extent(constant, tuple((n, k) for n, k in terms), divisor),
             arena_bytes=data["arena_bytes"],
+            parallel=data["parallel"],
         )
 
 

@@ -221,6 +221,46 @@ class Function:
             name = self.emit(f"trunc i64 {name} to {kind}")
         self.line(f"store {kind} {name}, ptr {pointer}, align {size}")
 
+    # -- memory shared with other threads
+
+    def atomic_load(self, address: Word, offset: int = 0, size: int = 8) -> Word:
+        """Load; what the storing thread wrote before is visible after."""
+        pointer = self._pointer(address, offset)
+        name = self.emit(f"load atomic {_TYPES[size]}, ptr {pointer} acquire, align {size}")
+        return Word(self, name) if size == 8 else Word(self, self.emit(f"sext i32 {name} to i64"))
+
+    def atomic_store(self, address: Word, value: Word | int, offset: int = 0) -> None:
+        """Store a whole word; what this thread wrote before is visible to who loads it."""
+        pointer = self._pointer(address, offset)
+        self.line(f"store atomic i64 {text(value)}, ptr {pointer} release, align 8")
+
+    def atomic_add(self, address: Word, value: Word | int, offset: int = 0) -> Word:
+        """Add to a word; what it was before."""
+        return self._update("add", address, value, offset)
+
+    def atomic_swap(self, address: Word, value: Word | int, offset: int = 0) -> Word:
+        """Replace a word, in one total order with every other swap and add; what it was before."""
+        return self._update("xchg", address, value, offset)
+
+    def _update(self, kind: str, address: Word, value: Word | int, offset: int) -> Word:
+        pointer = self._pointer(address, offset)
+        line = f"atomicrmw {kind} ptr {pointer}, i64 {text(value)} seq_cst"
+        return Word(self, self.emit(line))
+
+    def compare_swap(
+        self, address: Word, old: Word | int, new: Word | int, offset: int = 0
+    ) -> Flag:
+        """Replace a word if it is `old`; whether it was."""
+        pointer = self._pointer(address, offset)
+        line = f"cmpxchg ptr {pointer}, i64 {text(old)}, i64 {text(new)} seq_cst seq_cst"
+        return Flag(self, self.emit(f"extractvalue {{i64, i1}} {self.emit(line)}, 1"))
+
+    def pause(self) -> None:
+        """Tell the processor that this is a waiting loop."""
+        self.call("llvm.x86.sse2.pause", result="void")
+
+    # -- addresses
+
     def _pointer(self, address: Word, offset: int) -> str:
         place = address + offset if offset else address
         return self.emit(f"inttoptr i64 {place.name} to ptr")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from tilewright.abi import (
     ARENA_ALIGNMENT,
@@ -44,6 +46,8 @@ class Context:
         self._memory = AlignedMemory(CTX_SIZE)
         self._cancel = AlignedMemory(8)
         self._arena = AlignedMemory(0)
+        self._arenas: list[AlignedMemory] = []  # a worker may still be in an old one
+        self.is_registered = False
         self._ring: AlignedMemory | None = None
         self.address = self._memory.address
         self.set("cancel", self._cancel.address)
@@ -74,6 +78,10 @@ class Context:
         self._arena = AlignedMemory(
             -(-max(size, 2 * self._arena.size) // _ARENA_STEP) * _ARENA_STEP
         )
+        if not self.is_registered:
+            self._arenas.append(self._arena)
+        elif _hooks.arena_growth is not None:
+            _hooks.arena_growth(self._arena.size)
         self.set("arena", self._arena.address)
         self.set("arena_bytes", self._arena.size)
 
@@ -106,6 +114,32 @@ class Context:
         return ctypes.c_int32.from_address(self._cancel.address)
 
 
+@dataclass
+class _Hooks:
+    """What the thread pool wants to be told."""
+
+    new_context: Callable[[Context], None] | None = None
+    arena_growth: Callable[[int], None] | None = None
+
+
+_hooks = _Hooks()
+
+
+def on_new_context(hook: Callable[[Context], None] | None) -> None:
+    """Call `hook` with each context that a thread is given."""
+    _hooks.new_context = hook
+
+
+def on_arena_growth(hook: Callable[[int], None] | None) -> None:
+    """Call `hook` with the size before any thread's arena becomes that large."""
+    _hooks.arena_growth = hook
+
+
+def all_contexts() -> list[Context]:
+    """The contexts of threads, dead ones' included."""
+    return list(_contexts.values())
+
+
 _contexts: dict[int, Context] = {}
 
 
@@ -114,7 +148,11 @@ def current_context() -> Context:
     ident = threading.get_ident()
     context = _contexts.get(ident)
     if context is None:
-        context = _contexts[ident] = Context()
+        context = Context()
+        context.is_registered = True
+        if _hooks.new_context is not None:
+            _hooks.new_context(context)
+        _contexts[ident] = context
     if process.thread_context() != context.address:
         context.set("flags", CTX_MAIN_THREAD * _is_main_thread())
         process.set_thread_context(context.address)

@@ -165,7 +165,8 @@ class ElfImage:
                 raw = self._object.data[section.offset : section.offset + section.size]
                 image[at : at + section.size] = raw
         self._base = _map_pages(self._size)
-        self._finalizer = weakref.finalize(self, _munmap, self._base, self._size)
+        finalizer = weakref.finalize(self, _munmap, self._base, self._size)
+        finalizer.atexit = False  # threads may still run this code when the process ends
         self._targets = self._bind(resolve)
         self._write_tables(image)
         for relocation in self._relocations:

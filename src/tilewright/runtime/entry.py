@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tilewright.abi import CTX, Fault
 from tilewright.runtime.assembler import Function, Label, Module, Variable, Word
+from tilewright.runtime.entry_pool import write_pool
 from tilewright.runtime.entry_run import process_word, write_run
 from tilewright.runtime.records import (
     CELL_CONTENTS,
@@ -50,6 +51,7 @@ def stub_text() -> str:
     """The whole stub as LLVM text."""
     module = Module()
     _write_entry(module, _Attempt(module, write_run(module)).write())
+    write_pool(module)
     return module.text()
 
 

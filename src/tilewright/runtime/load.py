@@ -18,7 +18,7 @@ from tilewright.errors import ToolchainError
 from tilewright.runtime.elf import ElfImage
 
 _LIBC_NAMES = frozenset(
-    {"memcpy", "memmove", "memset", "bcmp", "memcmp", "sched_yield", "sigaction"}
+    {"memcpy", "memmove", "memset", "bcmp", "memcmp", "sched_yield", "sigaction", "syscall"}
 )
 _MATH_STEMS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor "

@@ -152,3 +152,26 @@ PROCESS_SIZE = 8 * len(PROCESS)
 SIGACTION_WORDS = 19
 
 CTX_MAIN_THREAD = 1  # bit of the context's `flags`
+
+# The thread pool. Words that different threads write are on cache lines of their own.
+POOL = {
+    "epoch": 0,  # counts launches; workers wait for it to change
+    "stop": 8,
+    "workers": 16,
+    "contexts": 24,  # addresses of the workers' contexts
+    "spin": 32,
+    "body": 64,
+    "env": 72,
+    "cells": 80,
+    "chunk": 88,
+    "caller": 96,  # context of the launching thread
+    "ticket": 128,  # epoch << 32 | first cell nobody has taken
+    "done": 192,  # cells that are finished, or given up
+    "sleepers": 256,
+    "busy": 264,
+    "lock": 320,  # for the three below
+    "status": 328,
+    "first": 336,  # lowest cell whose chunk failed
+}
+POOL_SIZE = 384
+MAX_CELLS = 1 << 30

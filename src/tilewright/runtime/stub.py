@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import abi, settings
-from tilewright.runtime import assembler, entry, entry_run, process, records
+from tilewright.runtime import assembler, entry, entry_pool, entry_run, process, records
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
 from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, INSTANCE_SIZE, NDARRAY
@@ -128,7 +128,9 @@ def load_stub() -> LoadedObject:
     symbols = {name: function_address(name) for name in _PYTHON_FUNCTIONS.split()}
     symbols[entry_run.PROCESS_SYMBOL] = process.TABLE_ADDRESS
     symbols[entry_run.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
-    return load_object(_stub_object(), symbols)
+    image = load_object(_stub_object(), symbols)
+    api.Py_IncRef(image)  # never unloaded: instances and threads point into it to the last
+    return image
 
 
 def _fill_process_table() -> None:
@@ -165,7 +167,7 @@ def _stub_path() -> Path | None:
         return None
     digest = hashlib.sha256(sys.version.encode())
     try:
-        for module in (abi, assembler, entry, entry_run, records):
+        for module in (abi, assembler, entry, entry_pool, entry_run, records):
             digest.update(Path(str(module.__file__)).read_bytes())
     except OSError:
         return None
