@@ -19,6 +19,7 @@ from tilewright.ir.serialize import deserialize, serialize
 from tilewright.ir.types import ShapedType
 from tilewright.ir.verify import verify
 from tilewright.testing import assert_same_ir, assert_same_values
+from tilewright.testing.native import CompiledWords, call_native, compile_native
 
 Outcome = list[Any] | str
 Check = Callable[[Case], None]
@@ -181,3 +182,18 @@ def loop_level(case: Case) -> None:
 def poisoned(case: Case) -> None:
     """The lowered program reads no scratch memory that it has not written."""
     require_same(on_loops(case, checked=True), interpreted(case), "checked loop level")
+
+
+@cache
+def words() -> CompiledWords:
+    return CompiledWords()
+
+
+@check
+def native(case: Case) -> None:
+    """Compiled code gives the bits of the lowered program, whose words are the compiled ones."""
+    lower_program(case.program)
+    artifact = compile_native(case.program)
+    arrays = case.arguments()
+    found = outcome(lambda: call_native(artifact, arrays), arrays)
+    require_same(found, on_loops(case, words=words()), "native")
