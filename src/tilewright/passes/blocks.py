@@ -97,6 +97,7 @@ def plan_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         node = nodes[op] = make_node(op, structure, op.results[0], position)
         if may_be_free(node, computed):
             node.kind = Kind.FREE
+            node.is_view = True
             if direct_reads(structure) and direct_reads(structure)[0].value in computed:
                 computed.add(node.result)
         elif node.kind is not Kind.WRITE:

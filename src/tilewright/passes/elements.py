@@ -47,7 +47,7 @@ class Elements:
         if isinstance(value.type, ScalarType):
             return self.lowering.scalar(value)
         node = self.lowering.nodes.get(value)
-        if node is not None and node.kind is Kind.REDUCE:
+        if node is not None and node.kind is Kind.REDUCE and node.is_pending:
             mask = ()
         scope = self.scope_of(indices, mask)
         key = (value, indices, mask)
@@ -69,7 +69,7 @@ class Elements:
         if storage is not None:
             return self.load(storage, indices, mask, scope)
         node = self.lowering.nodes.get(value)
-        if node is None or (node.kind is not Kind.FREE and node.group is not self.group):
+        if node is None or not (node.is_view or node.group is self.group):
             raise InternalError(f"{value.name or 'a value'} of type {value.type} is not computed")
         return self.compute(node, point_of(node, indices), mask, scope)
 

@@ -100,12 +100,18 @@ class Lowering:
             self.scopes.index(extent)
         buffer = loop.alloc(shape=shape, dtype=dtype)
         buffer.name = name
-        return Storage(buffer, is_blank=True)
+        return Storage(buffer)
 
     def allocate_for(self, value: Value) -> Storage:
         """Fresh scratch memory for `value`."""
         type_ = shaped(value)
         return self.allocate(type_.shape, type_.dtype, value.name)
+
+    def allocate_blank(self, value: Value) -> Storage:
+        """Fresh scratch memory whose contents, those of `value`, do not matter."""
+        storage = self.allocate_for(value)
+        storage.is_blank = True
+        return storage
 
     def room_for(self, value: Value, busy: set[Storage], dtype: DType | None = None) -> Storage:
         """Memory that `value` is about to fill, and that is none of `busy`.
@@ -230,6 +236,7 @@ class Lowering:
         structure = pointwise(dims, storage.shape, wide, lambda s, _: (cast(s[0], dtype=dtype),))
         self.nodes[result] = view = make_node(None, structure, result, self.plan.position)
         view.kind = Kind.FREE
+        view.is_view = True
 
     # ------------------------------------------------------------------ writes
 
@@ -250,7 +257,7 @@ class Lowering:
             self.keep_views(storage)
             return storage
         if storage.is_blank:
-            return self.allocate(storage.shape, storage.type.dtype, old.name)
+            return self.allocate_blank(old)
         if storage.is_global and storage.is_written:
             raise StaleRead(
                 f"an earlier version of {old.name or 'a tensor'} is read after it was overwritten",

@@ -85,7 +85,10 @@ class Leaf:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A structured operation; `result` is what it gives, `dest` the version a WRITE replaces."""
+    """A structured operation; `result` is what it gives, `dest` the version a WRITE replaces.
+
+    `is_view` stays True when a FREE node has been put in memory after all.
+    """
 
     op: Operation | None
     structure: Structure
@@ -103,6 +106,7 @@ class Node:
     level: int = 0
     storage: Storage | None = None
     forced: bool = False
+    is_view: bool = False
 
     @property
     def is_pending(self) -> bool:

@@ -130,7 +130,7 @@ def carried_storage(
         lowering.keep_views(storage, in_regions=True)
         return storage
     if storage.is_blank:
-        return lowering.allocate_for(init)
+        return lowering.allocate_blank(init)
     if storage.is_global and storage.is_written:
         raise StaleRead(
             f"{init.name or 'a tensor'} is read while a loop overwrites it",
