@@ -15,7 +15,7 @@ from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OPS, OpDef, values_of
-from tilewright.ir.types import ShapedType
+from tilewright.ir.types import ShapedType, TensorType
 from tilewright.ops import control
 from tilewright.ops.sampling import Arg, Sample
 from tilewright.passes.pipeline import lower
@@ -25,15 +25,25 @@ SAMPLED: dict[str, tuple[Sample, ...]] = {
 }
 
 
-def cases(refused: bool) -> list[Any]:
+def cases(refused: bool, every_dtype: bool = True) -> list[Any]:
     """(name, sample, dtype) of every accepted, or every refused, use on every page."""
     return [
         pytest.param(name, sample, dtype, id=f"{name}-{number}-{dtype.name}")
         for name, samples in SAMPLED.items()
         for number, sample in enumerate(samples)
-        for dtype in sample.dtypes
+        for dtype in (sample.dtypes if every_dtype else sample.dtypes[:1])
         if (sample.error is not None) is refused
     ]
+
+
+def with_offsets() -> list[Any]:
+    """The accepted uses that have INDEX scalars among their operands."""
+    return [case for case in cases(refused=False, every_dtype=False) if has_index(case.values[1])]
+
+
+def has_index(sample: Sample) -> bool:
+    flat = [e for entry in sample.entries for e in (entry if isinstance(entry, tuple) else [entry])]
+    return any(isinstance(arg, Arg) and arg.dtype is INDEX for arg in flat)
 
 
 class OneOp:
@@ -49,6 +59,8 @@ class OneOp:
             entries = [self.entry(entry) for entry in sample.entries]
             opdef(*entries, **sample.attrs)
             self.operation = block.ops[-1]
+            for number, result in enumerate(self.operation.results):
+                result.name = f"y{number}"
             written = self.written()
             rest = [value for value in self.operation.results if value not in written.values()]
             finals = [written[param] for param in self.params if param in written]
@@ -61,11 +73,12 @@ class OneOp:
         self.program: Program = finish_program("one_op", {"main": function})
 
     def written(self) -> dict[Value, Value]:
-        """New version of each parameter that the op writes to."""
+        """New version of each tensor parameter that the op writes to."""
         operation: Operation = self.operation
         return {
             values_of(operation.operands[operand])[0]: operation.results[result]
             for result, operand in operation.opdef.tied.items()
+            if isinstance(operation.results[result].type, TensorType)
         }
 
     def entry(self, given: Any) -> Any:

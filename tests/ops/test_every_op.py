@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tilewright.ops  # noqa: F401  (fills the registry)
+from ops.one_op import SAMPLED, cases
 from tilewright.dtypes import DType
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
@@ -18,22 +17,6 @@ from tilewright.ops.sampling import Arg, Sample
 
 WITHOUT_SAMPLES = ("arith.", "control.", "host.", "loop.")
 """Families tested elsewhere: scalar words through their elementwise ops, the others by hand."""
-
-SAMPLED: dict[str, tuple[Sample, ...]] = {
-    name: tuple(opdef.make_samples()) for name, opdef in OPS.items() if opdef.make_samples
-}
-
-
-def all_cases(refused: bool) -> Iterator[Any]:
-    for name, samples in SAMPLED.items():
-        for number, sample in enumerate(samples):
-            for dtype in sample.dtypes:
-                if (sample.error is not None) is refused:
-                    yield pytest.param(name, sample, dtype, id=f"{name}-{number}-{dtype.name}")
-
-
-def cases(refused: bool) -> list[Any]:
-    return list(all_cases(refused))
 
 
 def map_entry(entry: Any, change: Any) -> Any:

@@ -37,6 +37,12 @@ class Spelling:
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", inspect.signature(self.build))
 
+    @property
+    def positional(self) -> list[str]:
+        """Names of the parameters that may be given by position."""
+        parameters = self.signature.parameters.values()
+        return [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+
     def arguments(self, op: Operation) -> dict[str, Any] | None:
         """Arguments by parameter name under which this spelling builds `op` again, or None."""
         given = self.render(op) if self.render else op_arguments(op)

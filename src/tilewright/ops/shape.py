@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import FP16, INT32, UINT8, DType
+from tilewright.dtypes import BOOL, FP16, INT32, UINT8, DType
 from tilewright.errors import (
     DTypeMismatch,
     IndexOutOfBounds,
@@ -39,7 +39,7 @@ from tilewright.ops.rules import (
     valid_of,
     with_valid,
 )
-from tilewright.ops.sampling import EVERY, fails, indices, sample, strided, tensor, tile
+from tilewright.ops.sampling import EVERY, FLOATS, INTS, fails, indices, sample, strided, tensor, tile
 from tilewright.ops.words import Array
 
 Scalars = tuple[Value, ...]
@@ -543,9 +543,10 @@ def fillpad_loops(x: Value, *, fill: int | float, valid: Shape) -> Structure:
 
 fillpad.samples(
     lambda: [
-        sample(tile(4, 8, valid=(3, 5)), fill=0, valid=(3, 5), dtypes=EVERY),
+        sample(tile(4, 8, valid=(3, 5)), fill=0, valid=(3, 5), dtypes=(*INTS, BOOL)),
+        sample(tile(4, 8, valid=(3, 5)), fill=0.0, valid=(3, 5), dtypes=FLOATS),
         sample(tile(4, 8, valid=(3, 8)), fill=float("-inf"), valid=(3, 8)),
-        sample(tile(4, 8), fill=1, valid=(4, 8)),
+        sample(tile(4, 8), fill=1.0, valid=(4, 8)),
         fails(ShapeMismatch, tile(4, 8, valid=(3, 5)), fill=0, valid=(3, 8)),
         fails(DTypeMismatch, tile(4, 8, dtype=INT32), fill=0.5, valid=(4, 8)),
     ]

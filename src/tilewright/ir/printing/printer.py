@@ -189,7 +189,7 @@ class Printer(AttrRenderer):
             arguments = spelling.arguments(op)
             if arguments is not None:
                 path = self.prefix + spelling.path[2:] if spelling.path[2] == "." else spelling.path
-                return f"{path}({self._arguments(arguments, list(spelling.signature.parameters))})"
+                return f"{path}({self._arguments(arguments, spelling.positional)})"
         path = op_path(op.opdef.name, self.prefix)
         given = dict(zip(op.opdef.operand_names, op.operands, strict=True))
         while given and next(reversed(given.values())) is None:
