@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.frontend import parse_basic, parse_branches, parse_calls, parse_loops, parse_scopes
@@ -178,7 +178,7 @@ class _Reader:
             if name in attrs or name in (self.options.attrs or {}):
                 assert key is not None
                 raise ParserSyntaxError(f"Duplicate function attribute '{name}'", p.span(key))
-            attrs[name] = p.operand(given)
+            attrs[name] = _frozen(p.operand(given))
 
     def _returned(self) -> list[Value]:
         p = self.p
@@ -227,3 +227,10 @@ class _Reader:
             for param, direction in pairs
             if direction is not ParamDirection.In
         ]
+
+
+def _frozen(given: Any) -> Any:
+    """An attribute value with lists, at any depth, as tuples."""
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_frozen, cast("list[Any]", given)))
+    return given

@@ -60,9 +60,15 @@ class _Comparer:
 
     def define(self, path: str, left: Value, right: Value) -> None:
         self.values[left] = right
-        if left.has_symbol or right.has_symbol:
-            self.pair(path, left.symbol, right.symbol)
+        if left.has_symbol and right.has_symbol:
+            self.rebind(left.symbol, right.symbol)
         self.parts(f"{path}.type", left.type, right.type)
+
+    def rebind(self, left: Symbol, right: Symbol) -> None:
+        """A definition: from here on both symbols stand for the value just defined."""
+        self.taken.discard(self.symbols.get(left, right))
+        self.symbols[left] = right
+        self.taken.add(right)
 
     def pair(self, path: str, left: Symbol, right: Symbol) -> None:
         if left not in self.symbols and right not in self.taken:
@@ -252,7 +258,7 @@ class _Encoder(AttrRenderer):
     def define(self, value: Value) -> None:
         self.numbers[value] = len(self.numbers)
         if value.has_symbol:
-            self.symbol(value.symbol)
+            self.symbols[value.symbol] = as_expr(Symbol(f"v{self.numbers[value]}"))
         self.parts.append(self.attr(value.type))
 
     def block(self, block: Block) -> None:
