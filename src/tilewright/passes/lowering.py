@@ -52,7 +52,7 @@ class Lowering:
         self.scalars: dict[Value, Value] = {}
         self.stored: dict[Value, Storage] = {}
         self.nodes: dict[Value, Node] = {}
-        self.views: dict[Storage, list[tuple[Node, Plan]]] = {}
+        self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
         self.segment = Segment()
         self.plans: list[Plan] = []
         self.extents: dict[Symbol, tuple[Value, int]] = {}
@@ -203,8 +203,14 @@ class Lowering:
     def note_view(self, node: Node) -> None:
         """Remembers that `node` is evaluated late, for the writes that come before its uses."""
         for leaf in self.find_leaves(node):
-            if leaf.storage is not None and leaf.storage.is_written:
-                self.views.setdefault(leaf.storage, []).append((node, self.plan))
+            if leaf.storage is None or leaf.storage.is_written:
+                self.views.setdefault(leaf.storage or leaf.base, []).append((node, self.plan))
+
+    def publish(self, value: Value, storage: Storage) -> None:
+        """`value` is in `storage` from now on."""
+        self.stored.setdefault(value, storage)
+        for view in self.views.pop(value, ()):
+            self.views.setdefault(storage, []).append(view)
 
     def force(self, value: Value) -> None:
         """Has `value` put in memory when its group is emitted."""
@@ -227,7 +233,7 @@ class Lowering:
     def give(self, result: Value, storage: Storage) -> None:
         """`result` is what has been accumulated in `storage`, in its dtype or a wider one."""
         if storage.type.dtype is shaped(result).dtype:
-            self.stored.setdefault(result, storage)
+            self.publish(result, storage)
             return
         wide = Value(storage.type, result.name)
         self.stored[wide] = storage
@@ -272,6 +278,7 @@ class Lowering:
         if node.kind is not Kind.POINT or not self.plan.owns(old):
             return self.copy_of(old)
         assert node.group is not None
+        self.keep_views(old)
         storage = self.room_for_node(node, node.group)
         storage.is_blank = False
         node.forced = True
@@ -299,12 +306,13 @@ class Lowering:
         self.enqueue(node)
         return node
 
-    def keep_views(self, storage: Storage, *, in_regions: bool = False) -> None:
-        """Puts in memory the rearrangements of `storage` that are read after this write.
+    def keep_views(self, storage: Storage | Value, *, in_regions: bool = False) -> None:
+        """Puts in memory the rearrangements of `storage`, or of a pending value, read after this.
 
         With `in_regions` the write is in a region of the current operation, and so may reads be.
         """
-        storage.is_blank = False
+        if isinstance(storage, Storage):
+            storage.is_blank = False
         for view, plan in self.views.pop(storage, ()):
             inclusive = in_regions or plan is not self.plan
             is_read = plan.is_read_now if inclusive else plan.is_read_later

@@ -165,7 +165,7 @@ class Nest:
         if node in self.accumulators:
             self.lowering.give(node.result, self.accumulators[node][-1])
         elif node.storage is not None:
-            self.lowering.stored.setdefault(node.result, node.storage)
+            self.lowering.publish(node.result, node.storage)
 
     def emit_rows(self, axis: int) -> None:
         """The row loops from `axis` on."""
