@@ -155,7 +155,7 @@ OUT_OF_SCOPE = page(
             t[...] = nl.load(x[i])
         nl.store(out, t)
     """,
-    "make the tensor before the block and update it inside with `{name}[...] = `",
+    "make the tensor before the block and update it inside with `t[...] = `",
 )
 SHARED_HBM_LEVEL = page(
     "shared_hbm_must_in_kernel_level",

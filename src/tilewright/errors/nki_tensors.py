@@ -420,7 +420,7 @@ PARTITION_LIMIT = page(
 
         nl.zeros((128, 2, 1024), dtype=nl.float32)
     """,
-    "split the tensor into tiles of at most {limit} partitions",
+    "split the tensor into tiles, or use a longer free dimension",
 )
 DIMENSION_LIMIT = page(
     "size_of_dimension_exceed_arch_limit",

@@ -63,7 +63,9 @@ def is_library(ctx: TraceContext, func: Callable[..., Any]) -> bool:
 def has_no_source(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     """Nothing to trace: no Python code behind the call, or the engine's own."""
     plain = python_function(func)
-    if plain is None or (isinstance(func, MethodType) and _is_defined_in(plain, ctx.exclude_modules)):
+    if plain is None:
+        return True
+    if isinstance(func, MethodType) and _is_defined_in(plain, ctx.exclude_modules):
         return True
     return isinstance(func, (FunctionType, MethodType)) and _is_engine(plain)
 
@@ -92,7 +94,7 @@ def python_function(func: Callable[..., Any]) -> FunctionType | None:
         return python_function(func.__func__)
     if isinstance(func, type):
         return None
-    call = getattr(type(func), "__call__", None)
+    call = inspect.getattr_static(type(func), "__call__", None)
     return call if isinstance(call, FunctionType) else None
 
 
@@ -124,7 +126,7 @@ GATES: tuple[tuple[Gate, Route], ...] = (
 
 
 def call(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """One call of the traced body: the first gate that opens decides, else it is traced in place."""
+    """One call of the body: the first gate that opens decides, else it is traced in place."""
     for is_open, route in GATES:
         if is_open(ctx, func):
             return route(ctx, func, args, kwargs)

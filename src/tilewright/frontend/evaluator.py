@@ -23,6 +23,7 @@ from tilewright.errors import (
     UnsupportedFeatureError,
 )
 from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
+from tilewright.frontend.surface import surface_path, unknown_operation
 from tilewright.source import Located, SourceText, Span
 
 _Handler = Callable[[Any, Any], Any]
@@ -195,7 +196,10 @@ class Evaluator:
         try:
             return getattr(base, node.attr)
         except AttributeError:
-            raise self.no_attribute(base, node) from None
+            path = surface_path(base)
+            if path is None:
+                raise self.no_attribute(base, node) from None
+        raise unknown_operation(f"{path}.{node.attr}").locate(self.span(node))
 
     def binary(self, node: ast.BinOp, left: Any, right: Any) -> Any:
         """A binary operator on compile-time values."""

@@ -216,10 +216,10 @@ def _after(
 ) -> Any:
     a, b = then.scope.get(name, MISSING), other.scope.get(name, MISSING)
     result = given.get((id(a), id(b)))
-    if result is not None:
+    if result is not None and not explicit:
         return result
-    if explicit and name in p.scope:
-        return p.scope[name]
+    if explicit:
+        return isolated(name, "in an arm that ends with pl.yield_", f"Yield '{name}' as well.")
     if is_number(a) and is_number(b) and type(a) is type(b) and a == b:
         return a
     return _unusable(name, a, b)

@@ -27,7 +27,7 @@ from tilewright.frontend import indexing, operators
 from tilewright.frontend.evaluator import Evaluator, is_compile_time_callable
 from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
-from tilewright.frontend.surface import OpName, OpNamespace, Word, unknown_operation
+from tilewright.frontend.surface import OpName, Word, surface_path
 from tilewright.frontend.values import constant, emit_expr, is_number, literal_of
 from tilewright.frontend.versions import Versions
 from tilewright.ir.affine import Expr, Symbol
@@ -325,14 +325,7 @@ class FunctionParser(Evaluator):
             return self._value_attribute(base, node)
         if isinstance(base, Self):
             return self._method(node)
-        try:
-            return getattr(base, node.attr)
-        except AttributeError:
-            path = surface_path(base)
-            if path is None:
-                raise self.no_attribute(base, node) from None
-            error = unknown_operation(f"{path}.{node.attr}")
-        raise error.locate(self.span(node))
+        return super().attribute(base, node)
 
     def _method(self, node: ast.Attribute) -> Function:
         found = self.state.callees.method(node.attr)
@@ -479,13 +472,6 @@ class Self:
     """What `self` is in the body of a program's function."""
 
 
-def surface_path(base: Any) -> str | None:
-    """The dotted path of a namespace of operations, or None for any other object."""
-    if isinstance(base, OpNamespace):
-        return repr(base).removeprefix("<namespace ").removesuffix(">")
-    return getattr(base, "__surface__", None)
-
-
 def _symbolic(given: Any) -> bool:
     return isinstance(given, Value)
 
@@ -523,5 +509,6 @@ __all__ = [
     "callee",
     "collected",
     "statement",
+    "surface_path",
     "word",
 ]

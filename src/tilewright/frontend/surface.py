@@ -268,3 +268,10 @@ def _candidates(home: str) -> Iterator[str]:
 def register_names(home: str, names: Callable[[], Iterable[str]]) -> None:
     """Let `home` suggest also these names when an unknown one is met."""
     _EXTRA[home] = names
+
+
+def surface_path(base: Any) -> str | None:
+    """The dotted path of a namespace of operations, or None for any other object."""
+    if isinstance(base, OpNamespace):
+        return repr(base).removeprefix("<namespace ").removesuffix(">")
+    return getattr(base, "__surface__", None)

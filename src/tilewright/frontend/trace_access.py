@@ -32,7 +32,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace, Rounding
 from tilewright.ir.types import ShapedType
 from tilewright.ops import access as access_ops
-from tilewright.ops import elementwise, memory, shape
+from tilewright.ops import creation, elementwise, memory, shape
 from tilewright.ops.nki_dtypes import NAMES, find_dtype
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def mask_terms(given: Any) -> Terms:
         return () if given is False else ((),)
     if isinstance(given, (mask_class, ScalarPredicate)):
         return given.terms
-    raise refusal(
-        UNEXPECTED_OPERAND, op=current_api(), name="mask", given=type(given).__name__, wanted="a mask"
-    )
+    found = {"given": type(given).__name__, "wanted": "a mask"}
+    raise refusal(UNEXPECTED_OPERAND, op=current_api(), name="mask", **found)
 
 
 def masked_access(access: Access, given: Any, conjunction: Conjunction) -> Access:
@@ -171,14 +170,30 @@ def _scalars(sema: Sema, exprs: Sequence[Expr]) -> tuple[Value, ...]:
 
 def read(sema: Sema, tensor: nki_tensor, mask: Any = None) -> Value:
     """The elements of an on-chip view; where the mask does not hold they are 0."""
+    require_on_chip(tensor)
+    return fetch(sema, tensor, mask, tensor.root.space)
+
+
+def read_operand(sema: Sema, tensor: nki_tensor, mask: Any) -> Value:
+    """The elements of an operand of an operation under `mask`.
+
+    The result is undefined where the mask does not hold, so the mask matters only where the
+    operand itself leaves its tensor.
+    """
+    require_on_chip(tensor)
+    if mask is None or in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape):
+        return fetch(sema, tensor, None, tensor.root.space)
+    return fetch(sema, tensor, mask, tensor.root.space)
+
+
+def require_on_chip(tensor: nki_tensor) -> None:
+    """Refuses a tensor in HBM, and one whose first dimension is not the partition dimension."""
     root = tensor.root
     if root.is_hbm:
-        raise refusal(
-            UNSUPPORTED_MEMORY, op=current_api(), name=root.label, wanted="sbuf or psum", given="hbm"
-        )
+        where = {"wanted": "sbuf or psum", "given": "hbm"}
+        raise refusal(UNSUPPORTED_MEMORY, op=current_api(), name=root.label, **where)
     if tensor.partition_axis:
         raise refusal(FAILED_TO_INFER_TILE, name=root.label, shape=list(tensor.shape))
-    return fetch(sema, tensor, mask, root.space)
 
 
 def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
@@ -257,8 +272,7 @@ def _updated(sema: Sema, root: Root, version: Value, access: Access, value: Valu
     offsets = _scalars(sema, window.offsets)
     if root.is_hbm:
         return memory.store(value, offsets, version)
-    if window.dropped:
-        value = shape.reshape(value, shape=window.extents)
+    value = reshaped_to(value, window.extents)
     return memory.assemble(version, value, offsets)
 
 
@@ -275,9 +289,14 @@ def _require_distinct_places(sema: Sema, root: Root, access: Access) -> None:
 
 
 def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
-    """`target[...] = value`: converts, broadcasts and writes; writing a view to itself is nothing."""
+    """`target[...] = value`: converts, broadcasts and writes.
+
+    Writing a view to itself is nothing. The result of a masked operation is written where its mask
+    holds; the other elements of the target stay.
+    """
     if isinstance(value, nki_tensor) and _same_place(target, value):
         return
+    masked = isinstance(value, nki_tensor) and value.is_whole and value.shape == target.shape
     if target.root.is_hbm:
         raise refusal(
             UNSUPPORTED_MEMORY,
@@ -286,7 +305,7 @@ def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
             wanted="sbuf or psum",
             given="hbm, which is written with nl.store",
         )
-    write(sema, target, fitted(sema, target, value))
+    write(sema, target, fitted(sema, target, value), value.root.mask if masked else None)
 
 
 def _same_place(target: nki_tensor, value: nki_tensor) -> bool:
@@ -305,7 +324,8 @@ def fitted(sema: Sema, target: nki_tensor, value: Any, mask: Any = None) -> Valu
         number = float(value) if dtype.is_float() else int(value)
         space = MemorySpace.Sbuf if target.root.is_hbm else target.root.space
         given = bool(number) if dtype.kind == "bool" else number
-        return memory.full(shape=target.shape, dtype=dtype, value=given, space=space)
+        extents = target.shape or (1, 1)
+        return creation.full(shape=extents, dtype=dtype, value=given, space=space)
     raise refusal(
         UNEXPECTED_OPERAND,
         op=current_api(),
@@ -318,7 +338,7 @@ def fitted(sema: Sema, target: nki_tensor, value: Any, mask: Any = None) -> Valu
 def _fitted_tile(
     sema: Sema, target: nki_tensor, value: nki_tensor, dtype: DType, mask: Any
 ) -> Value:
-    source = read(sema, value, mask if value.shape == target.shape else None)
+    source = read_operand(sema, value, mask if value.shape == target.shape else None)
     if value.root.dtype is not dtype:
         source = elementwise.cast(source, dtype=dtype, mode=Rounding.RINT)
     return reshaped_value(target, source)
@@ -326,16 +346,23 @@ def _fitted_tile(
 
 def reshaped_value(target: nki_tensor, source: Value) -> Value:
     """`source` in the shape of `target`: equal but for extents of 1, or broadcast."""
-    assert isinstance(source.type, ShapedType)
-    given = tuple(int(extent) for extent in source.type.shape)
-    wanted = target.shape
-    if given == wanted:
-        return source
+    given, wanted = static_extents(source), target.shape
     if [e for e in given if e != 1] == [e for e in wanted if e != 1]:
-        return shape.reshape(source, shape=wanted)
+        return reshaped_to(source, wanted)
     missing = len(wanted) - len(given)
     if missing < 0 or any(g not in (1, w) for g, w in zip(given, wanted[missing:])):
         raise refusal(
             STORE_SHAPE, op=current_api(), name=target.name, given=list(wanted), other=list(given)
         )
     return shape.broadcast_to(source, shape=wanted)
+
+
+def static_extents(value: Value) -> tuple[int, ...]:
+    """The extents of a tile value."""
+    assert isinstance(value.type, ShapedType)
+    return tuple(int(extent) for extent in value.type.shape)
+
+
+def reshaped_to(value: Value, extents: tuple[int, ...]) -> Value:
+    """`value` under another shape of as many elements."""
+    return value if static_extents(value) == extents else shape.reshape(value, shape=extents)

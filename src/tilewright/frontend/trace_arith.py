@@ -1,4 +1,4 @@
-"""Element-wise arithmetic of tensors and numbers: promotion, the type computed in, the result type."""
+"""Element-wise arithmetic of tensors and numbers: promotion, type computed in, result type."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def require_operand(name: str, operand: Any) -> None:
 def value_of(sema: Sema, operand: Any, dtype: DType, mask: Any = None) -> Value:
     """An operand as a value of `dtype`; a number becomes a scalar constant."""
     if isinstance(operand, nki_tensor):
-        return converted_value(trace_access.read(sema, operand, mask), dtype)
+        return converted_value(trace_access.read_operand(sema, operand, mask), dtype)
     if isinstance(operand, DynamicScalar):
         return cast_scalar(sema.scalar(operand.expr), dtype=dtype)
     number = operand.item() if isinstance(operand, np.generic) else operand
@@ -135,7 +135,7 @@ def binary(
     result = require_dtype(dtype) if dtype is not None else (BOOL if how.gives_bool else promoted)
     inside = _inner_dtype(how, given, promoted, result)
     value = how.op(value_of(sema, x, inside, mask), value_of(sema, y, inside, mask))
-    return sema.tile(converted_value(value, result))
+    return sema.tile(converted_value(value, result), mask=mask)
 
 
 def _inner_dtype(
@@ -166,7 +166,7 @@ def pointwise(
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
     inside = dtype_of(x) if dtype_of(x) in DIRECT and result is dtype_of(x) else FP32
     value = op(value_of(sema, x, inside, mask))
-    return sema.tile(converted_value(value, result))
+    return sema.tile(converted_value(value, result), mask=mask)
 
 
 def exact_unary(
@@ -176,7 +176,7 @@ def exact_unary(
     require_operand("x", x)
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
     inside = BOOL if dtype_of(x) is BOOL else compute_dtype([dtype_of(x)], result)
-    return sema.tile(converted_value(op(value_of(sema, x, inside, mask)), result))
+    return sema.tile(converted_value(op(value_of(sema, x, inside, mask)), result), mask=mask)
 
 
 def logical(
@@ -186,13 +186,13 @@ def logical(
     for operand in operands:
         require_operand("x", operand)
     value = op(*(truth(sema, operand, mask) for operand in operands))
-    return sema.tile(converted_value(value, require_dtype(dtype)))
+    return sema.tile(converted_value(value, require_dtype(dtype)), mask=mask)
 
 
 def truth(sema: Sema, operand: Any, mask: Any = None) -> Value:
     """Whether the elements of an operand, or a number, are nonzero."""
     if isinstance(operand, nki_tensor):
-        return converted_value(trace_access.read(sema, operand, mask), BOOL)
+        return converted_value(trace_access.read_operand(sema, operand, mask), BOOL)
     return sema.constant(bool(operand), BOOL)
 
 
@@ -205,7 +205,7 @@ def where(
     promoted = promote_all([dtype_of(x), dtype_of(y)])
     picked = [value_of(sema, operand, promoted, mask) for operand in (x, y)]
     value = elementwise.select(truth(sema, condition, mask), *picked)
-    return sema.tile(converted_value(value, require_dtype(dtype) if dtype else promoted))
+    return sema.tile(converted_value(value, require_dtype(dtype) if dtype else promoted), mask=mask)
 
 
 def unary(sema: Sema, name: str, x: nki_tensor) -> nki_tensor:

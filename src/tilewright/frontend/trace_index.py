@@ -323,7 +323,7 @@ def condition_terms(given: object) -> Terms | None:
 
 
 def constant_int(given: object, what: str) -> int:
-    """`given` as a Python int; refuses (`err_expected_constant_value`) what the trace cannot know."""
+    """`given` as a Python int; refuses what only the run knows."""
     if hasattr(given, "__index__"):
         return operator.index(given)  # type: ignore[call-overload, no-any-return]
     raise refusal(EXPECTED_CONSTANT, what=what, given=repr(given))

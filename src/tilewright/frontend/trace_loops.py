@@ -79,7 +79,7 @@ class DynamicRange(DeviceRange):
 
     def __init__(self, *args: Any, **directives: Any) -> None:
         step = range_bounds(args)[2]
-        assert isinstance(step, int) and step > 0, "the step of dynamic_range must be a positive int"
+        assert isinstance(step, int) and step > 0, "dynamic_range takes a positive int step"
         super().__init__(*args, **directives)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 from tilewright.dtypes import DType
 from tilewright.frontend.trace_scopes import Scope
@@ -26,7 +27,8 @@ class Root:
     """A buffer: its current version, the scope it lives in, and what may be done with it.
 
     `depth` is the number of device regions that were open when it was made; `partition_axis` the
-    axis that runs over partitions (dimensions before it are blocks).
+    axis that runs over partitions (dimensions before it are blocks). `mask` is where the operation
+    that made it was defined; None is everywhere.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Root:
         is_mutable: bool = True,
         is_parameter: bool = False,
         is_output: bool = False,
+        mask: Any = None,
     ) -> None:
         assert isinstance(version.type, ShapedType)
         self.type = version.type
@@ -56,6 +59,7 @@ class Root:
         self.is_output = is_output
         self.is_written = False
         self.is_allocated = False
+        self.mask = mask
         self.serial = next(_serials)
 
     @property

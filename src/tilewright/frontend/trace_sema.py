@@ -128,6 +128,7 @@ class Sema(Builder):
         version.name = version.name or root.version.name
         root.version = version
         root.is_written = True
+        root.mask = None
 
     def require_alive(self, root: Root) -> None:
         """Refuses a tensor whose scope has ended."""

@@ -15,7 +15,7 @@ from tilewright.frontend.trace_options import CompileOpts
 from tilewright.nki._launch import prepare
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
-OPTION_NAMES = tuple(each.name for each in fields(CompileOpts) if each.name not in ("grid", "extra"))
+OPTION_NAMES = tuple(sorted({each.name for each in fields(CompileOpts)} - {"grid", "extra"}))
 PERCENTILES = (0, 1, 10, 25, 50, 90, 99, 100)
 
 

@@ -27,7 +27,7 @@ from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_views import static_shape
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
-from tilewright.ops import memory
+from tilewright.ops import creation
 
 Shape = Any
 Dtype = Any
@@ -101,11 +101,11 @@ def create(
     if fill is None and buffer.space is MemorySpace.Psum:
         fill = 0
     if fill is None:
-        value = memory.create(shape=extents, dtype=dtype, space=buffer.space)
+        value = creation.create(shape=extents, dtype=dtype, space=buffer.space)
     else:
         number = float(fill) if dtype.is_float() else int(fill)
         given = bool(fill) if dtype.kind == "bool" else number
-        value = memory.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
+        value = creation.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
     return sema.tile(value, partition_axis=axis)
 
 
@@ -118,7 +118,7 @@ def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> n
         raise refusal(SHARED_HBM_LEVEL, scope=ctx.cur_scope.describe())
     if at_top and (space is MemorySpace.SharedHbm or not ctx.kernel.axes):
         return whole_tensor(ctx.kernel.new_output(extents, dtype, space))
-    value = memory.create(shape=extents, dtype=dtype, space=MemorySpace.DDR)
+    value = creation.create(shape=extents, dtype=dtype, space=MemorySpace.DDR)
     return whole_tensor(ctx.sema.new_root(value, MemorySpace.Hbm))
 
 
@@ -152,7 +152,7 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     require_partitions(src.shape)
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
-    return sema.tile(converted_value(value, wanted))
+    return sema.tile(converted_value(value, wanted), mask=mask)
 
 
 @nki_op("nl.store")
@@ -170,7 +170,7 @@ def copy(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     sema = nki_ctx().sema
     require_tensor(src, "src")
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
-    return sema.tile(converted_value(trace_access.read(sema, src, mask), wanted))
+    return sema.tile(converted_value(trace_access.read_operand(sema, src, mask), wanted), mask=mask)
 
 
 def require_tensor(given: Any, name: str) -> nki_tensor:

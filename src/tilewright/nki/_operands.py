@@ -1,0 +1,172 @@
+"""Operands of language functions: operations given by name or function, tiles, vectors, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import FP32, INT32, DType
+from tilewright.errors.nki_instructions import BITVEC_INTEGER, REDUCE_AXIS, UNSUPPORTED_OP
+from tilewright.errors.nki_tensors import (
+    OPERAND_NONE,
+    PARTITION_MISMATCH,
+    SHAPE_MISMATCH,
+    UNEXPECTED_OPERAND,
+)
+from tilewright.frontend import trace_access
+from tilewright.frontend.trace_access import require_dtype
+from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace_arith import converted_value, dtype_of, value_of
+from tilewright.frontend.trace_ops import NKIFunc
+from tilewright.frontend.trace_predicates import DynamicScalar
+from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace_tiles import mask_tile
+from tilewright.ir.core import Value
+from tilewright.ops.nki_alu import SYNONYMS, UNARY, is_bitvec, only_where
+from tilewright.ops.nki_dtypes import promote_all
+
+
+def operation_name(given: Any, allowed: Container[str] | None = None) -> str:
+    """The name of an operation given as a language function, a numpy function or a string."""
+    if isinstance(given, NKIFunc):
+        name = given.path.rpartition(".")[2]
+    elif isinstance(given, str):
+        name = given
+    else:
+        name = getattr(given, "__name__", "")
+    name = SYNONYMS.get(name, name)
+    if not name or (allowed is not None and name not in allowed):
+        raise refusal(UNSUPPORTED_OP, op=current_api(), given=name or repr(given))
+    return name
+
+
+def require_tile(given: Any, name: str) -> nki_tensor:
+    """`given` if it is an on-chip tensor; refuses anything else."""
+    if given is None:
+        raise refusal(OPERAND_NONE, op=current_api(), name=name)
+    if not isinstance(given, nki_tensor):
+        kind = "an array" if isinstance(given, np.ndarray) else type(given).__name__
+        raise refusal(
+            UNEXPECTED_OPERAND, op=current_api(), name=name, given=kind, wanted="a tile"
+        )
+    trace_access.require_on_chip(given)
+    return given
+
+
+def tile_value(x: nki_tensor, dtype: DType, mask: Any = None) -> Value:
+    """A tile as a value of `dtype`."""
+    return converted_value(trace_access.read_operand(nki_ctx().sema, x, mask), dtype)
+
+
+def operand_value(x: Any, dtype: DType, mask: Any = None) -> Value:
+    """A tile or a number as a value of `dtype`."""
+    return value_of(nki_ctx().sema, x, dtype, mask)
+
+
+def result_tile(value: Value, dtype: DType, mask: Any = None) -> nki_tensor:
+    """A new tile of `dtype`; `mask` is where it is defined."""
+    return nki_ctx().sema.tile(converted_value(value, dtype), mask=mask)
+
+
+def result_dtype(given: Any, *operands: Any) -> DType:
+    """`dtype=` if it is given, else what the operands promote to."""
+    if given is not None:
+        return require_dtype(given)
+    return promote_all(dtype_of(operand) for operand in operands if operand is not None)
+
+
+def arithmetic_dtype(names: Sequence[str], operands: Sequence[Any]) -> DType:
+    """The type that an instruction computes in: integers for bits and int32, else FP32."""
+    dtypes = [dtype_of(operand) for operand in operands]
+    if any(map(is_bitvec, names)):
+        for place, dtype in enumerate(dtypes):
+            require_integer(names[0], f"operand {place}", dtype)
+        return promote_all(dtypes)
+    exact = all(dtype in (INT32,) for dtype in dtypes)
+    plain = all(name in ("add", "subtract", "multiply") for name in names)
+    return INT32 if exact and plain else FP32
+
+
+def require_integer(op: str, name: str, dtype: DType) -> None:
+    """Refuses elements whose bits are no operands."""
+    if not dtype.is_int():
+        raise refusal(BITVEC_INTEGER, op=op, name=name, given=dtype.name.lower())
+
+
+def require_same_partitions(left: nki_tensor, right: nki_tensor) -> None:
+    """Refuses operands with different numbers of partitions."""
+    if left.shape[0] != right.shape[0]:
+        raise refusal(
+            PARTITION_MISMATCH,
+            op=current_api(),
+            left=f"'{left.name}' {list(left.shape)}",
+            right=f"'{right.name}' {list(right.shape)}",
+        )
+
+
+def require_same_elements(left: nki_tensor, right: nki_tensor) -> None:
+    """Refuses operands that differ in partitions or in elements per partition."""
+    require_same_partitions(left, right)
+    if np.prod(left.shape) != np.prod(right.shape):
+        raise refusal(
+            SHAPE_MISMATCH, op=current_api(), left=list(left.shape), right=list(right.shape)
+        )
+
+
+def is_scalar(given: Any) -> bool:
+    """True for numbers, and for scalars that only the run knows."""
+    return isinstance(given, (bool, int, float, np.generic, DynamicScalar))
+
+
+def scalar_or_vector(given: Any, name: str, data: nki_tensor) -> Any:
+    """An operand that is a number or has one element per partition."""
+    if given is None:
+        raise refusal(OPERAND_NONE, op=current_api(), name=name)
+    if is_scalar(given):
+        return given
+    vector = require_tile(given, name)
+    if vector.shape[0] not in (1, data.shape[0]):
+        require_same_partitions(vector, data)
+    if int(np.prod(vector.shape[1:])) != 1:
+        raise refusal(
+            SHAPE_MISMATCH, op=current_api(), left=list(vector.shape), right=[data.shape[0], 1]
+        )
+    wanted = (vector.shape[0],) + (1,) * (data.ndim - 1)
+    return vector if vector.shape == wanted else vector.reshape(wanted)
+
+
+def free_axes(x: nki_tensor, axis: Any) -> tuple[int, ...]:
+    """The axes of a reduction, counted from the front; refuses the partition axis."""
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(_axis(x, each) for each in given))
+    if not axes or axes[0] == 0 or len(set(axes)) != len(axes):
+        raise refusal(REDUCE_AXIS, op=current_api(), given=axis, shape=list(x.shape))
+    return axes
+
+
+def _axis(x: nki_tensor, axis: Any) -> int:
+    if not isinstance(axis, (int, np.integer)) or not -x.ndim <= axis < x.ndim:
+        raise refusal(REDUCE_AXIS, op=current_api(), given=axis, shape=list(x.shape))
+    return int(axis) % x.ndim
+
+
+def reduced_shape(x: nki_tensor, axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """The shape of a reduction's result: a tile keeps a partition and a free dimension."""
+    if keepdims:
+        return tuple(1 if k in axes else extent for k, extent in enumerate(x.shape))
+    kept = tuple(extent for k, extent in enumerate(x.shape) if k not in axes)
+    return kept if len(kept) > 1 else (*kept, 1)
+
+
+def masked_value(x: Value, extents: Sequence[int], mask: Any, name: str) -> Value:
+    """`x` with what changes nothing under `name` where the mask does not hold."""
+    if mask is None:
+        return x
+    return only_where(mask_tile(nki_ctx().sema, mask, extents), x, name)
+
+
+def is_unary(name: str) -> bool:
+    """True for operations of one operand."""
+    return name in UNARY

@@ -1,0 +1,202 @@
+"""`nl`: reductions along free dimensions, and functions made of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright.dtypes import BOOL, FP32, INT32, DType
+from tilewright.frontend.trace_access import reshaped_to
+from tilewright.frontend.trace_arith import broadcast_shape
+from tilewright.frontend.trace_ops import nki_op
+from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.ir.core import Value
+from tilewright.nki._operands import (
+    free_axes,
+    masked_value,
+    reduced_shape,
+    require_tile,
+    result_dtype,
+    result_tile,
+    tile_value,
+)
+from tilewright.ops import elementwise as ew
+from tilewright.ops.nki_alu import reduce_axes
+from tilewright.ops.nki_math import number, square, times
+
+DIRECT = ("maximum", "minimum")
+
+
+def inner_dtype(name: str, dtype: DType) -> DType:
+    """The type that a reduction runs in."""
+    if name in DIRECT and (dtype.is_int() or dtype is FP32):
+        return dtype
+    return INT32 if dtype.is_int() and dtype is not BOOL else FP32
+
+
+def reduced(
+    name: str, x: nki_tensor, axis: Any, dtype: Any, mask: Any, keepdims: bool
+) -> nki_tensor:
+    """`x` combined by `name` over free axes, as a new tile."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    value = tile_value(x, inner_dtype(name, x.root.dtype), mask)
+    total = reduce_axes(name, masked_value(value, x.shape, mask, name), axes)
+    total = reshaped_to(total, reduced_shape(x, axes, keepdims))
+    return result_tile(total, result_dtype(dtype, x), mask)
+
+
+@nki_op("nl.sum")
+def sum(
+    x: nki_tensor,
+    axis: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The sum along free axes, in FP32 (INT32 for integers)."""
+    return reduced("add", x, axis, dtype, mask, keepdims)
+
+
+@nki_op("nl.prod")
+def prod(
+    x: nki_tensor,
+    axis: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The product along free axes, in FP32 (INT32 for integers)."""
+    return reduced("multiply", x, axis, dtype, mask, keepdims)
+
+
+@nki_op("nl.max")
+def max(
+    x: nki_tensor,
+    axis: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The largest element along free axes."""
+    return reduced("maximum", x, axis, dtype, mask, keepdims)
+
+
+@nki_op("nl.min")
+def min(
+    x: nki_tensor,
+    axis: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The smallest element along free axes."""
+    return reduced("minimum", x, axis, dtype, mask, keepdims)
+
+
+@nki_op("nl.mean")
+def mean(
+    x: nki_tensor,
+    axis: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The mean along free axes, in FP32."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    total = _mean(x, axes, mask)
+    wanted = FP32 if dtype is None and x.root.dtype.is_int() else result_dtype(dtype, x)
+    return result_tile(reshaped_to(total, reduced_shape(x, axes, keepdims)), wanted, mask)
+
+
+def _mean(x: nki_tensor, axes: tuple[int, ...], mask: Any) -> Value:
+    value = masked_value(tile_value(x, FP32, mask), x.shape, mask, "add")
+    return times(reduce_axes("add", value, axes), 1.0 / _count(x, axes))
+
+
+def _count(x: nki_tensor, axes: tuple[int, ...]) -> int:
+    return math.prod(x.shape[axis] for axis in axes)
+
+
+@nki_op("nl.var")
+def var(
+    x: nki_tensor, axis: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """The mean of the squared distances from the mean along free axes, in FP32."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    distance = ew.sub(tile_value(x, FP32, mask), _mean(x, axes, mask))
+    squares = masked_value(square(distance), x.shape, mask, "add")
+    total = times(reduce_axes("add", squares, axes), 1.0 / _count(x, axes))
+    total = reshaped_to(total, reduced_shape(x, axes, kwargs.get("keepdims", False)))
+    return result_tile(total, result_dtype(dtype, x), mask)
+
+
+@nki_op("nl.all")
+def all(
+    x: nki_tensor, axis: Any, *, dtype: Any = bool, mask: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """Whether every element along free axes is nonzero, as booleans."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    value = masked_value(tile_value(x, BOOL, mask), x.shape, mask, "logical_and")
+    total = reshaped_to(reduce_axes("logical_and", value, axes), reduced_shape(x, axes, False))
+    return result_tile(total, result_dtype(dtype), mask)
+
+
+@nki_op("nl.softmax")
+def softmax(
+    x: nki_tensor,
+    axis: Any = -1,
+    *,
+    dtype: Any = None,
+    compute_dtype: Any = None,
+    mask: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """exp(x - max) / sum(exp(x - max)) along the last free axes, in FP32."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    value = tile_value(x, FP32, mask)
+    largest = reduce_axes("maximum", masked_value(value, x.shape, mask, "maximum"), axes)
+    powers = ew.exp(ew.sub(value, largest))
+    total = reduce_axes("add", masked_value(powers, x.shape, mask, "add"), axes)
+    return result_tile(ew.mul(powers, ew.recip(total)), result_dtype(dtype, x), mask)
+
+
+@nki_op("nl.rms_norm")
+def rms_norm(
+    x: nki_tensor,
+    w: nki_tensor,
+    axis: Any,
+    n: int | float,
+    epsilon: float = 1e-06,
+    *,
+    dtype: Any = None,
+    compute_dtype: Any = None,
+    mask: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """x / sqrt(sum(x * x) / n + epsilon) * w along the last free axes, in FP32."""
+    require_tile(x, "x")
+    axes = free_axes(x, axis)
+    value = tile_value(x, FP32, mask)
+    squares = masked_value(square(value), x.shape, mask, "add")
+    mean_square = times(reduce_axes("add", squares, axes), 1.0 / n)
+    scale = ew.rsqrt(ew.add(mean_square, number(mean_square, epsilon)))
+    normal = ew.mul(value, scale)
+    if w is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        broadcast_shape(x.shape, require_tile(w, "w").shape)
+        normal = ew.mul(normal, tile_value(w, FP32))
+    return result_tile(normal, result_dtype(dtype, x), mask)
