@@ -15,7 +15,7 @@ from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops.sampling import Arg, Sample
 
-WITHOUT_SAMPLES = ("arith.", "control.", "host.", "loop.")
+WITHOUT_SAMPLES = ("arith.", "array.", "control.", "host.", "loop.")
 """Families tested elsewhere: scalar words through their elementwise ops, the others by hand."""
 
 

@@ -3,6 +3,7 @@
 from tilewright.ops import (
     access,
     arith,
+    array,
     cast,
     control,
     control_syntax,
@@ -13,6 +14,7 @@ from tilewright.ops import (
     loop,
     matmul,
     memory,
+    partial,
     pl_elementwise,
     pl_gather,
     pl_matmul,
@@ -26,6 +28,7 @@ from tilewright.ops import (
 __all__ = [
     "access",
     "arith",
+    "array",
     "cast",
     "control",
     "control_syntax",
@@ -36,6 +39,7 @@ __all__ = [
     "loop",
     "matmul",
     "memory",
+    "partial",
     "pl_elementwise",
     "pl_gather",
     "pl_matmul",
