@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from tilewright.abi import CTX, Fault
 from tilewright.codegen.emit_lanes import emit_lanes
+from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_outlined, run_cells
 from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
@@ -68,6 +69,9 @@ def emit_for(e: Emitter, op: Operation) -> None:
     if op.attrs["kind"] is ForKind.Lanes:
         emit_lanes(e, op)
         return
+    if is_outlined(e, op):
+        emit_parallel(e, op)
+        return
     low, high, step, inits = op.operands
     counter, *carried = op.regions[0].params
     carries = list(zip(flat_types(e, inits), flatten(e, inits), strict=True))
@@ -87,6 +91,31 @@ def emit_for(e: Emitter, op: Operation) -> None:
         state.following = flatten(e, terminator.operands[0])
         e.dims.pop()
     define_flat(e, op.results, state.carries)
+
+
+def emit_parallel(e: Emitter, op: Operation) -> None:
+    """A parallel loop that may be shared: its iterations, counted from zero, as cells."""
+    low, high, step = op.operands[:3]
+    start, stride = e.num(low), e.num(step)
+    end, size, direct = loop_bounds(e, start, e.num(high), stride)
+    count = end
+    if direct:
+        distance = e.index.sub(end, start)
+        count = e.index.floordiv(e.index.add(distance, e.index.sub(size, 1)), size)
+    count = e.index.maximum(count, 0)
+
+    def write(cell: CellEmitter, number: Num) -> None:
+        scaled = cell.index.mul(number, cell.capture_num(stride))
+        position = cell.index.add(cell.capture_num(start), scaled)
+        cell.dims.append({})
+        define_counter(cell, op.regions[0].params[0], position)
+        poll_cancel(cell, op)
+        cell.depth += 1
+        cell.block(op.regions[0])
+        cell.depth -= 1
+        cell.dims.pop()
+
+    run_cells(e, count, estimate_loop(op), write)
 
 
 def loop_bounds(e: Emitter, low: Num, high: Num, step: Num) -> tuple[Num, Num, bool]:

@@ -8,35 +8,16 @@ from __future__ import annotations
 
 from tilewright.codegen.emitter import Emitter, LaneState
 from tilewright.codegen.index import Num
+from tilewright.codegen.long_words import LONG_WORDS
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
 from tilewright.errors import InternalError
 from tilewright.ir.core import Block, Operation
-from tilewright.ops import arith
 
 ACCUMULATORS = 4
 SHORT_BODY, MIDDLE_BODY = 16, 48
 LONG_WORD = 12
-LONG_WORDS = frozenset(
-    {
-        arith.exp,
-        arith.exp2,
-        arith.log,
-        arith.log1p,
-        arith.tanh,
-        arith.erf,
-        arith.sigmoid,
-        arith.sin,
-        arith.cos,
-        arith.tan,
-        arith.atan,
-        arith.pow_,
-        arith.mod,
-        arith.fmod,
-        arith.floordiv,
-    }
-)
 
 
 def emit_lanes(e: Emitter, op: Operation) -> None:

@@ -90,7 +90,7 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
     pointers = [buffer.pointer for buffer in buffers]
     if problem.swapped:
         pointers = [pointers[0], pointers[2], pointers[1]]
-    work = e.index.place(e.arena, e.shared.layout.offsets.get(op, 0), "i8")
+    work = e.index.place(e.arena, e.scratch(op), "i8")
     e.text.do(f"call fastcc void {symbol}({call_arguments(problem, pointers, work, op)})")
 
 

@@ -23,8 +23,7 @@ def emit_alloc(e: Emitter, op: Operation) -> None:
     """A place in the arena."""
     kind = op.result.type
     assert isinstance(kind, BufferType)
-    offset = e.dynamic[op] if op in e.dynamic else e.shared.layout.offsets.get(op, 0)
-    pointer = e.index.place(e.arena, offset, "i8")
+    pointer = e.index.place(e.arena, e.scratch(op), "i8")
     shape, strides = e.all_dims(kind.shape), e.all_dims(kind.strides)
     e.define(op.result, Buffer(pointer, kind.dtype.name, shape, strides))
 

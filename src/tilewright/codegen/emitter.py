@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.abi import CTX
 from tilewright.codegen.arena import Layout
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
@@ -65,6 +66,7 @@ class Shared:
     layout: Layout
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     functions: int = 0
+    parallel: bool = False
 
 
 class Emitter:
@@ -91,16 +93,20 @@ class Emitter:
         if value.has_symbol and isinstance(operand, (Const, Uniform)):
             self.symbols[value.symbol] = self.as_num(operand, dtype_name(value))
 
+    def lookup(self, value: Value) -> Operand | Buffer:
+        """What `value` is."""
+        return self.values[value]
+
     def operand(self, value: Value) -> Operand:
         """The scalar or vector that `value` is."""
-        found = self.values[value]
+        found = self.lookup(value)
         if isinstance(found, Buffer):
             raise InternalError(f"{value!r} is memory where a scalar is expected")
         return found
 
     def buffer(self, value: Value) -> Buffer:
         """The memory that `value` is."""
-        found = self.values[value]
+        found = self.lookup(value)
         if not isinstance(found, Buffer):
             raise InternalError(f"{value!r} is a scalar where memory is expected")
         return found
@@ -209,6 +215,38 @@ class Emitter:
         self.dims[-1][dim] = value
         return value
 
+    def extent(self, symbol: Symbol) -> Num:
+        """The value of an extent; InternalError where it has none."""
+        found = self.symbols.get(symbol)
+        if found is None:
+            raise InternalError(f"the extent {symbol.name} has no value here")
+        return found
+
+    def find_extent(self, symbol: Symbol) -> Num | None:
+        """The value of an extent, or None."""
+        try:
+            return self.extent(symbol)
+        except InternalError:
+            return None
+
+    def scratch(self, op: Operation) -> Num:
+        """Where in the arena an operation has its scratch."""
+        return self.dynamic[op] if op in self.dynamic else self.shared.layout.offsets.get(op, 0)
+
+    def bind_scratch(self) -> None:
+        """The arena and the cancel word, from the context."""
+        self.arena = self.load_context("arena")
+        self.load_context("cancel", "%cancel")
+
+    def load_context(self, name: str, ref: str = "") -> str:
+        """One field of the context."""
+        place = self.index.place("%ctx", CTX[name].offset, "i8")
+        load = f"load {CTX[name].llvm}, ptr {place}, align 8"
+        if not ref:
+            return self.text.let(load)
+        self.text.do(f"{ref} = {load}")
+        return ref
+
     def all_dims(self, dims: Sequence[Dim]) -> tuple[Num, ...]:
         """`dim` of each."""
         return tuple(map(self.dim, dims))
@@ -248,10 +286,7 @@ class Extents:
         return value
 
     def symbol(self, symbol: Symbol) -> Num:
-        found = self.emitter.symbols.get(symbol)
-        if found is None:
-            raise InternalError(f"the extent {symbol.name} has no value here")
-        return found
+        return self.emitter.extent(symbol)
 
     def add(self, a: Num, b: Num) -> Num:
         return self.index.add(a, b)

@@ -10,12 +10,14 @@ from tilewright.abi import CTX, Fault, Param, ScalarParam, Signature, TensorPara
 from tilewright.codegen import emit_control, emit_memory, emit_scalars
 from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
+from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
 from tilewright.codegen.emitter import Emitter, Shared
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.machine import compile_text
 from tilewright.codegen.operands import Buffer, Uniform
 from tilewright.codegen.text import Module
+from tilewright.codegen.work import Work, estimate
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Function, Operation, Value
@@ -32,13 +34,17 @@ REGISTERED = (emit_control, emit_memory, emit_scalars)
 class Kernel:
     """A kernel as text: `sites` maps the op ids of faults to the author's lines.
 
-    `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows.
+    `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows;
+    `work` the run time as (nanoseconds, extents to multiply them with); `parallel` says that it may
+    call the context's `parallel`.
     """
 
     text: str
     symbol: str
     arena_bytes: int
     sites: dict[int, Span]
+    work: tuple[tuple[float, tuple[str, ...]], ...] = ()
+    parallel: bool = False
 
     def compile(self, target: Target) -> bytes:
         """Its object file."""
@@ -57,7 +63,17 @@ def emit_kernel(
     emitter = Emitter(module, header, shared)
     KernelWriter(emitter, function, signature).write()
     module.add(emitter.text)
-    return Kernel(module.finish(), symbol, layout.size, shared.sites)
+    work = named_work(estimate(function.body), frozenset(signature.symbols))
+    return Kernel(module.finish(), symbol, layout.size, shared.sites, work, shared.parallel)
+
+
+def named_work(work: Work, known: frozenset[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    """Work by the names of the signature's symbols; other symbols count as a constant."""
+    terms: list[tuple[float, tuple[str, ...]]] = []
+    for found, value in work.items():
+        names = tuple(s.name for s in found if s.name in known)
+        terms.append((value * UNKNOWN_EXTENT ** (len(found) - len(names)), names))
+    return tuple(terms)
 
 
 def scratch_bytes(op: Operation, isa: Isa) -> int | None:
@@ -154,12 +170,11 @@ class KernelWriter:
     def bind_context(self) -> None:
         """The arena, checked for size, and the cancel word."""
         e = self.e
-        e.arena = self.load_context("arena")
-        self.load_context("cancel", "%cancel")
+        e.bind_scratch()
         needed = self.dynamic_offsets(e.shared.layout)
         if needed == 0:
             return
-        given = self.load_context("arena_bytes")
+        given = e.load_context("arena_bytes")
         small, enough = e.text.label(), e.text.label()
         e.text.branch(e.text.let(f"icmp ult i64 {given}, {needed}"), small, enough)
         e.text.start(small)
@@ -167,15 +182,6 @@ class KernelWriter:
         e.text.do(f"store i64 {needed}, ptr {place}, align 8")
         e.text.do(f"ret i32 {int(Fault.ARENA_TOO_SMALL)}")
         e.text.start(enough)
-
-    def load_context(self, name: str, ref: str = "") -> str:
-        """One field of the context."""
-        place = self.e.index.place("%ctx", CTX[name].offset, "i8")
-        load = f"load {CTX[name].llvm}, ptr {place}, align 8"
-        if not ref:
-            return self.e.text.let(load)
-        self.e.text.do(f"{ref} = {load}")
-        return ref
 
     def dynamic_offsets(self, layout: Layout) -> Num:
         """Places after the fixed part for scratch of run-time size; gives the bytes of all."""

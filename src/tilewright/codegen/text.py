@@ -96,12 +96,16 @@ class Loop:
 
 @dataclass(slots=True)
 class Text:
-    """One function body under construction. `prefix` starts every local name it invents."""
+    """One function body under construction. `prefix` starts every local name it invents.
+
+    `entry` are instructions that come first: memory in the function's frame.
+    """
 
     module: Module
     header: str = ""
     prefix: str = "v"
     lines: list[str] = field(default_factory=list[str])
+    entry: list[str] = field(default_factory=list[str])
     count: int = 0
     block: str = "entry"
 
@@ -203,4 +207,4 @@ class Text:
 
     def finish(self) -> str:
         """The whole function definition."""
-        return f"{self.header} {{\nentry:\n" + "\n".join(self.lines) + "\n}\n"
+        return f"{self.header} {{\nentry:\n" + "\n".join([*self.entry, *self.lines]) + "\n}\n"

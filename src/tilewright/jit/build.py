@@ -80,7 +80,9 @@ def build(program: Program, entry: str, options: CompileOptions) -> Artifact:
         name=entry,
         symbol=kernel.symbol,
         sites={number: Site.of(span) for number, span in kernel.sites.items()},
+        work=kernel.work,
         arena_bytes=kernel.arena_bytes,
+        parallel=kernel.parallel,
     )
     native = NativeKernel(data, calling.signature, manifest)
     return Artifact(entry, calling, native, program, kernel.text, timings)

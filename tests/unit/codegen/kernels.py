@@ -97,7 +97,14 @@ def native(p: Program, isa: str, layouts: dict[str, Any] | None = None) -> Execu
     """The kernel, loaded."""
     kernel, signature = emit(p, isa, layouts)
     sites = {number: Site.of(span) for number, span in kernel.sites.items()}
-    manifest = Manifest("k", "kernel", sites, arena_bytes=kernel.arena_bytes)
+    manifest = Manifest(
+        "k",
+        "kernel",
+        sites,
+        arena_bytes=kernel.arena_bytes,
+        work=kernel.work,
+        parallel=kernel.parallel,
+    )
     return Executable.from_object(kernel.compile(target_for(isa)), signature, manifest)
 
 

@@ -12,7 +12,7 @@ from tilewright.errors import IndexOutOfBounds
 from tilewright.ir.affine import symbol
 from tilewright.ir.core import Program, Value
 from tilewright.ir.enums import ForKind, Rounding
-from tilewright.ir.types import BufferType, ScalarType
+from tilewright.ir.types import ScalarType
 from tilewright.ops import arith, loop
 from tilewright.ops.cast import cast
 from unit.codegen.kernels import (
@@ -513,18 +513,67 @@ def test_strided_parameters_bring_their_strides() -> None:
         np.testing.assert_array_equal(y, x * x + x)
 
 
-def test_buffer_strides_of_the_type_may_be_negative_or_zero() -> None:
+def test_a_stride_of_zero_repeats_an_element() -> None:
     def body(x: Value, y: Value) -> None:
-        back = loop.view(x, (index(29),), shape=(30,), strides=(-1,))
         same = loop.view(x, (index(4),), shape=(30,), strides=(0,))
+        lanes(30, lambda i: loop.store(y, (i,), loop.load(same, (i,), None), None))
 
-        def lane(i: Value) -> None:
-            loop.store(
-                y, (i,), arith.add(loop.load(back, (i,), None), loop.load(same, (i,), None)), None
-            )
-
-        lanes(30, lane)
-
-    assert isinstance(buffer(30), BufferType)
     p = kernel_program([("x", buffer(30), IN), ("y", buffer(30), OUT)], body)
     agree(p, data(30), np.zeros(30, np.float32))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_long_parallel_loops_are_shared_and_change_no_bit(dynamic: bool) -> None:
+    shape = (symbol("m", 0) + 0, symbol("n", 0) + 0) if dynamic else (300, 700)
+    p = softmax(*shape)
+    x = data(300, 700)
+    results = []
+    for isa in available_isas():
+        kernel = native(p, isa)
+        assert kernel.manifest.parallel
+        y = np.zeros_like(x)
+        for _ in range(3):
+            kernel(x, y)
+        results.append(y)
+    assert all((r == results[0]).all() for r in results)
+    np.testing.assert_allclose(results[0].sum(1), 1, rtol=1e-5)
+
+
+def test_parallel_cells_see_scalars_scratch_and_faults_of_their_kernel() -> None:
+    def body(scale: Value, flag: Value, x: Value, k: Value, y: Value) -> None:
+        doubled = loop.alloc(shape=(40,), dtype=FP32)
+        lanes(
+            40,
+            lambda i: loop.store(doubled, (i,), arith.mul(loop.load(x, (i,), None), scale), None),
+        )
+
+        def cell(r: Value) -> list[Value]:
+            own = loop.alloc(shape=(4000,), dtype=FP32)
+            place = loop.check_index(loop.load(k, (r,), None), index(40), None)
+            offset = arith.select(flag, loop.load(doubled, (place,), None), constant(0.0))
+
+            def fill(i: Value) -> None:
+                loop.store(own, (i,), arith.add(cast(i, dtype=FP32), offset), None)
+
+            lanes(4000, fill)
+            lanes(4000, lambda i: loop.store(y, (r, i), loop.load(own, (i,), None), None))
+            return []
+
+        for_loop(0, 200, [], cell, kind=ForKind.Parallel)
+
+    params = [
+        ("scale", ScalarType(FP32), IN),
+        ("flag", ScalarType(BOOL), IN),
+        ("x", buffer(40), IN),
+        ("k", buffer(200, dtype=INT64), IN),
+        ("y", buffer(200, 4000), OUT),
+    ]
+    p = kernel_program(params, body)
+    places = data(200, dtype=INT64) % 40
+    assert native(p, available_isas()[0]).manifest.parallel
+    agree(p, np.float32(2), True, data(40), places, np.zeros((200, 4000), np.float32))
+    places[77] = 41
+    with pytest.raises(IndexOutOfBounds, match="41"):
+        native(p, available_isas()[0])(
+            2.0, True, data(40), places, np.zeros((200, 4000), np.float32)
+        )

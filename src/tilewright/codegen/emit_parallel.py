@@ -1,0 +1,178 @@
+"""Parallel loops: the body as a function of its own, run by all threads where it is long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.abi import CTX
+from tilewright.codegen.emitter import Emitter, dtype_name
+from tilewright.codegen.formats import REGISTER_ELEMENT
+from tilewright.codegen.index import Num
+from tilewright.codegen.operands import Buffer, Const, Operand, Uniform
+from tilewright.codegen.work import Work, estimate, times, trip_count
+from tilewright.errors import InternalError
+from tilewright.ir.affine import Symbol
+from tilewright.ir.core import Operation, Value
+from tilewright.ir.enums import ForKind
+
+PARALLEL = (ForKind.Parallel, ForKind.Spmd)
+WORTHWHILE_NS = 30_000
+FRACTION = 1024
+UNKNOWN_EXTENT = 64
+
+
+def is_outlined(e: Emitter, op: Operation) -> bool:
+    """Whether a loop becomes a function that other threads may run."""
+    if op.attrs["kind"] not in PARALLEL or op.operands[3] or e.lanes is not None:
+        return False
+    return not isinstance(e, CellEmitter) and is_long(estimate_loop(op))
+
+
+def estimate_loop(op: Operation) -> Work:
+    """The work of a whole loop."""
+    return times(trip_count(op), estimate(op.regions[0]))
+
+
+def is_long(work: Work) -> bool:
+    """Whether the work is enough to share, or may be."""
+    known = sum(value for symbols, value in work.items() if not symbols)
+    return known >= WORTHWHILE_NS or any(symbols for symbols in work)
+
+
+class CellEmitter(Emitter):
+    """Writes the function of a parallel loop; what it needs from outside comes in `%env`."""
+
+    def __init__(self, outer: Emitter, symbol: str) -> None:
+        parameters = "ptr %env, ptr %ctx, i64 %begin, i64 %end"
+        header = f"define internal i32 {symbol}({parameters}) #0"
+        super().__init__(outer.module, header, outer.shared)
+        self.outer = outer
+        self.captured: dict[str, tuple[str, int]] = {}
+        self.passed: list[tuple[str, str]] = []
+        self.loads: list[str] = []
+        self.depth = outer.depth
+        self.text.do("")
+
+    def capture(self, ref: str, element: str) -> str:
+        """A register of the enclosing function, passed through the environment."""
+        found = self.captured.get(ref)
+        if found is None:
+            name, place = self.text.fresh(), self.text.fresh()
+            slot = len(self.passed)
+            self.loads.append(f"{place} = getelementptr i64, ptr %env, i64 {slot}")
+            self.loads.append(f"{name} = load {element}, ptr {place}, align 8")
+            found = self.captured[ref] = (name, slot)
+            self.passed.append((element, ref))
+        return found[0]
+
+    def capture_num(self, num: Num) -> Num:
+        """An index of the enclosing function."""
+        return num if isinstance(num, int) else self.capture(num, "i64")
+
+    def lookup(self, value: Value) -> Operand | Buffer:
+        """What `value` is, here or outside."""
+        found = self.values.get(value)
+        if found is None:
+            found = self.values[value] = self.brought(value, self.outer.lookup(value))
+        return found
+
+    def brought(self, value: Value, operand: Operand | Buffer) -> Operand | Buffer:
+        """Something of the enclosing function as it is here."""
+        if isinstance(operand, Const):
+            return operand
+        if isinstance(operand, Uniform):
+            return Uniform(self.capture(operand.ref, REGISTER_ELEMENT[dtype_name(value)]))
+        if isinstance(operand, Buffer):
+            return Buffer(
+                self.capture(operand.pointer, "ptr"),
+                operand.dtype,
+                tuple(map(self.capture_num, operand.shape)),
+                tuple(map(self.capture_num, operand.strides)),
+            )
+        raise InternalError("a parallel loop stands in a lanes loop")
+
+    def extent(self, symbol: Symbol) -> Num:
+        """The value of an extent, here or outside."""
+        found = self.symbols.get(symbol)
+        if found is None:
+            found = self.symbols[symbol] = self.capture_num(self.outer.extent(symbol))
+        return found
+
+    def scratch(self, op: Operation) -> Num:
+        """Where in the arena an operation has its scratch."""
+        return self.capture_num(self.outer.scratch(op))
+
+    def close(self) -> None:
+        """End the function: its captures go to the top."""
+        self.text.do("ret i32 0")
+        self.text.lines[0] = "\n".join(self.loads)
+        self.module.add(self.text)
+
+
+def run_cells(
+    e: Emitter, count: Num, work: Work, write: Callable[[CellEmitter, Num], None]
+) -> None:
+    """Iterations [0, count), each by `write`, by this thread or by all."""
+    e.shared.functions += 1
+    symbol = f"@tilewright.cells{e.shared.functions}"
+    cell = CellEmitter(e, symbol)
+    cell.bind_scratch()
+    with cell.text.loop("%begin", "%end", 1) as state:
+        write(cell, state.counter)
+    cell.close()
+    env = store_environment(e, cell)
+    status = choose_runner(e, symbol, env, count, work)
+    failed, done = e.text.label(), e.text.label()
+    e.text.branch(e.text.let(f"icmp ne i32 {status}, 0"), failed, done)
+    e.text.start(failed)
+    e.text.do(f"ret i32 {status}")
+    e.text.start(done)
+
+
+def store_environment(e: Emitter, cell: CellEmitter) -> str:
+    """The captured registers in memory of this function's frame."""
+    env = e.text.fresh()
+    e.text.entry.append(f"{env} = alloca i64, i64 {max(1, len(cell.passed))}, align 8")
+    for slot, (element, ref) in enumerate(cell.passed):
+        place = e.index.place(env, slot, "i64")
+        if element == "i1":
+            element, ref = "i8", e.text.let(f"zext i1 {ref} to i8")
+        e.text.do(f"store {element} {ref}, ptr {place}, align 8")
+    return env
+
+
+def choose_runner(e: Emitter, symbol: str, env: str, count: Num, work: Work) -> str:
+    """The status of the loop: through the context's `parallel` if there is one and it pays."""
+    text = e.text
+    e.shared.parallel = True
+    place = e.index.place("%ctx", CTX["parallel"].offset, "i8")
+    runner = text.let(f"load ptr, ptr {place}, align 8")
+    shared = text.let(f"icmp ne ptr {runner}, null")
+    shared = text.let(f"and i1 {shared}, {is_worthwhile(e, work)}")
+    many, alone, after = text.label(), text.label(), text.label()
+    text.branch(shared, many, alone)
+    text.start(many)
+    arguments = f"ptr %ctx, ptr {symbol}, ptr {env}, i64 {count}"
+    first = text.let(f"call i32 {runner}({arguments})")
+    text.jump(after)
+    text.start(alone)
+    second = text.let(f"call i32 {symbol}(ptr {env}, ptr %ctx, i64 0, i64 {count})")
+    text.jump(after)
+    text.start(after)
+    return text.let(f"phi i32 [{first}, %{many}], [{second}, %{alone}]")
+
+
+def is_worthwhile(e: Emitter, work: Work) -> str:
+    """An i1: whether the estimated time is worth waking other threads."""
+    if sum(value for symbols, value in work.items() if not symbols) >= WORTHWHILE_NS:
+        return "true"
+    total: Num = 0
+    for symbols, value in work.items():
+        part: Num = min(int(value * FRACTION), 1 << 40)
+        for symbol in symbols:
+            known = e.find_extent(symbol)
+            part = e.index.mul(part, UNKNOWN_EXTENT if known is None else known)
+        total = e.index.add(total, part)
+    if isinstance(total, int):
+        return "true" if total >= WORTHWHILE_NS * FRACTION else "false"
+    return e.text.let(f"icmp sge i64 {total}, {WORTHWHILE_NS * FRACTION}")
