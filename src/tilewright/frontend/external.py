@@ -48,7 +48,7 @@ def read_sub_worker(source: FunctionSource) -> Function:
     kept = [child for child in source.node.body if not _is_directive(child)]
     attrs = _directives(source)
     abstract = _is_bare(kept)
-    text = None if abstract else "\n".join(ast.unparse(child) for child in kept)
+    text = None if abstract else ast.unparse(ast.Module(kept, []))
     return _function(source, attrs, body=text)
 
 

@@ -10,7 +10,7 @@ from tilewright.dtypes import TASK_ID
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse_basic import refresh_arguments
-from tilewright.frontend.parser import FunctionParser, callee, word
+from tilewright.frontend.parser import FunctionParser, Silenced, callee, word
 from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import (
@@ -224,7 +224,10 @@ def call_inline(p: FunctionParser, node: ast.Call, function: InlineFunction) -> 
             f"Inline function '{function.name}' takes no keyword arguments", p.span(node)
         )
     arguments = [p.operand(argument) for argument in node.args]
+    errors = len(p.state.errors)
     result = expand(p.state, function, arguments, p.span(node))
+    if len(p.state.errors) > errors:
+        raise Silenced
     refresh_arguments(p, node)
     return result
 

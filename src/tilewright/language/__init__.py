@@ -13,6 +13,7 @@ from tilewright.frontend.surface import find_name as _find_name
 from tilewright.frontend.surface import names_under as _names_under
 from tilewright.frontend.text import loads, loads_program, parse, parse_program
 from tilewright.frontend.vocabulary import PL as _PL
+from tilewright.jit import RUNTIME, constexpr, jit
 
 __surface__ = "pl"
 _REGISTERED = _ops.__all__
@@ -32,4 +33,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_names_under("pl")})
 
 
-__all__ = ["loads", "loads_program", "parse", "parse_program", *_PL]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["RUNTIME", "constexpr", "jit", "loads", "loads_program", "parse", "parse_program", *_PL]  # pyright: ignore[reportUnsupportedDunderAll]

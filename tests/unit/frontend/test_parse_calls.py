@@ -1,0 +1,392 @@
+"""Calls: between functions of a program, to functions elsewhere, and of inline helpers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+from tilewright import ir
+from tilewright.errors import (
+    DTypeMismatch,
+    InvalidOperationError,
+    ParserSyntaxError,
+    ParserTypeError,
+    ShapeMismatch,
+    TilewrightError,
+)
+from tilewright.ir.core import Program
+from tilewright.ops import control
+from unit.frontend.parsed_kernels import array, execute, settled
+
+T64 = pl.Tensor[[64], pl.FP32]
+TA = pl.Tensor[[64, 16], pl.FP32]
+TB = pl.Tensor[[16, 16], pl.FP32]
+SCALE = 100.0
+
+
+@pl.function
+def soft(x: T64) -> T64:
+    r: T64 = pl.exp(x)
+    return r
+
+
+alias = soft
+
+
+def calls(program: Program) -> list[str]:
+    functions = program.functions.values()
+    return [
+        op.attrs["callee"] for f in functions for op in f.body.walk() if op.opdef is control.call
+    ]
+
+
+def test_a_method_may_be_called_before_it_is_defined() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, x: TB, out: pl.Out[TB]) -> TB:
+            out = self.kernel(x, out)
+            return out
+
+        @pl.function(type=pl.FunctionType.InCore)
+        def kernel(self, x: TB, out: pl.Out[TB]) -> TB:
+            return pl.store(pl.mul(pl.load(x, [0, 0], [16, 16]), 2.0), [0, 0], out)
+
+    assert list(P.functions) == ["kernel", "main"]
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(P, x, out)
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_a_call_for_its_effect_rebinds_what_it_writes() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def kernel(self, x: TB, out: pl.Out[TB], s: pl.Scalar[pl.FP32]):  # type: ignore[no-untyped-def]
+            pl.store(pl.mul(pl.load(x, [0, 0], [16, 16]), s), [0, 0], out)
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, x: TB, out: pl.Out[TB]) -> TB:
+            tmp = pl.create_tensor([16, 16], pl.FP32)
+            self.kernel(x, tmp, 2.0)
+            self.kernel(tmp, out, 3.0)
+            return out
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(P, x, out)
+    np.testing.assert_array_equal(out, x * 2 * 3)
+
+
+def test_a_part_of_an_output_is_written_in_place() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def kernel(self, x: TB, out: pl.Out[TB]) -> TB:
+            return pl.store(pl.load(x, [0, 0], [16, 16]), [0, 0], out)
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, x: TA, out: pl.Out[TA]) -> TA:
+            for i in pl.range(4):
+                self.kernel(x[i * 16 : i * 16 + 16, :], out[i * 16 : (i + 1) * 16, :])
+            return out
+
+    x, out = array(64, 16), np.zeros((64, 16), np.float32)
+    execute(P, x, out)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_an_outside_function_joins_the_program_once_under_its_own_name() -> None:
+    @pl.program
+    class M:
+        @pl.function
+        def one(self, x: T64) -> T64:
+            y: T64 = alias(x)
+            return y
+
+        @pl.function
+        def two(self, x: T64) -> T64:
+            y: T64 = soft(x)
+            z: T64 = alias(y)
+            return z
+
+    assert sorted(M.functions) == ["one", "soft", "two"]
+    assert calls(settled(M)) == ["soft"] * 3
+
+
+def test_an_outside_function_brings_those_it_calls() -> None:
+    @pl.function
+    def outer(x: T64) -> T64:
+        return pl.mul(soft(x), 2.0)
+
+    @pl.program
+    class M:
+        @pl.function
+        def main(self, x: T64) -> T64:
+            return outer(x)
+
+    assert list(M.functions) == ["soft", "outer", "main"]
+    x = array(64)
+    np.testing.assert_allclose(execute(M, x), np.exp(x) * 2, rtol=1e-6)
+
+
+def test_an_outside_function_must_not_share_a_name() -> None:
+    with pytest.raises(ParserSyntaxError, match="'soft' conflicts with program function 'soft'"):
+
+        @pl.program
+        class A:
+            @pl.function
+            def soft(self, x: T64) -> T64:
+                return x
+
+            @pl.function
+            def main(self, x: T64) -> T64:
+                return alias(x)
+
+    def another() -> Any:
+        @pl.function
+        def soft(x: T64) -> T64:
+            return x
+
+        return soft
+
+    other = another()
+    with pytest.raises(ParserSyntaxError, match="Conflicting external functions"):
+
+        @pl.program
+        class B:
+            @pl.function
+            def main(self, x: T64) -> T64:
+                return other(alias(x))
+
+
+def test_arguments_are_counted_and_typed() -> None:
+    with pytest.raises(ParserTypeError, match=r"'soft' expects 1 argument\(s\), got 2"):
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return soft(x, x)
+
+    with pytest.raises(
+        ShapeMismatch, match=r"parameter 'x': expects shape dimension 0 = 64, got 32"
+    ):
+
+        @pl.function
+        def g(x: pl.Tensor[[32], pl.FP32]) -> T64:
+            return soft(x)
+
+    with pytest.raises(DTypeMismatch, match="expects dtype"):
+
+        @pl.function
+        def h(x: pl.Tensor[[64], pl.FP16]) -> T64:
+            return soft(x)
+
+
+def test_dynamic_dimensions_of_a_callee_take_the_caller_s() -> None:
+    N = pl.dynamic("N")
+
+    @pl.function
+    def double(x: pl.Tensor[[N, 16], pl.FP32]) -> pl.Tensor[[N, 16], pl.FP32]:
+        return pl.add(x, x)
+
+    @pl.program
+    class P:
+        @pl.function
+        def main(self, x: TB) -> TB:
+            y: TB = double(x)
+            return y
+
+    x = array(16, 16)
+    np.testing.assert_array_equal(execute(P, x), x + x)
+
+
+def test_a_circle_of_calls_is_refused() -> None:
+    with pytest.raises(ParserSyntaxError, match="circle: a -> b -> a"):
+
+        @pl.program
+        class P:
+            @pl.function
+            def a(self, x: T64) -> T64:
+                return self.b(x)
+
+            @pl.function
+            def b(self, x: T64) -> T64:
+                return self.a(x)
+
+
+def test_an_unknown_method_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InvalidOperationError, match="no function 'kernal'") as caught:
+
+        @pl.program
+        class P:
+            @pl.function
+            def kernel(self, x: T64) -> T64:
+                return x
+
+            @pl.function
+            def main(self, x: T64) -> T64:
+                return self.kernal(x)
+
+    assert caught.value.hint == "Did you mean 'kernel'?"
+
+
+def factory(SCALE: float) -> Program:
+    @pl.inline
+    def scale(x: T64) -> T64:
+        r: T64 = pl.mul(x, SCALE)
+        return r
+
+    @pl.inline
+    def twice(x: T64) -> T64:
+        a: T64 = scale(x)
+        return scale(a)
+
+    @pl.program
+    class M:
+        @pl.function
+        def main(self, x: T64) -> T64:
+            y: T64 = twice(x)
+            return scale(y)
+
+    return M
+
+
+def test_an_inline_helper_is_expanded_at_each_call_with_its_own_names() -> None:
+    program = factory(4.0)
+    assert list(program.functions) == ["main"]
+    x = array(64)
+    np.testing.assert_array_equal(execute(program, x), x * 64)
+    assert settled(program).as_python().count("4.0") == 3
+
+
+def test_an_inline_helper_takes_exactly_its_arguments() -> None:
+    @pl.inline
+    def keep(x: T64) -> T64:
+        return x
+
+    with pytest.raises(ParserTypeError, match=r"expects 1 argument\(s\), got 2"):
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return keep(x, x)
+
+    with pytest.raises(ShapeMismatch, match="inline function 'keep': parameter 'x'"):
+
+        @pl.function
+        def g(x: pl.Tensor[[32], pl.FP32]) -> T64:
+            return keep(x)
+
+
+def test_an_error_in_a_helper_shows_both_places() -> None:
+    @pl.inline
+    def bad(x):  # type: ignore[no-untyped-def]
+        return pl.nope(x)
+
+    with pytest.raises(InvalidOperationError) as caught:
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return bad(x)
+
+    text = str(caught.value)
+    assert "return pl.nope(x)" in text and "called from here" in text and "return bad(x)" in text
+
+
+def test_a_helper_may_write_the_caller_s_tensor() -> None:
+    @pl.inline
+    def put(x, out):  # type: ignore[no-untyped-def]
+        out[0:16, :] = x
+
+    @pl.function
+    def f(x: TB, out: pl.Out[TA]) -> TA:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = 0.0
+            put(x, out)
+        return out
+
+    x, out = array(16, 16), np.ones((64, 16), np.float32)
+    execute(f, x, out)
+    np.testing.assert_array_equal(out[:16], x)
+    assert not out[16:].any()
+
+
+def test_a_helper_that_expands_itself_is_refused() -> None:
+    text = """
+@pl.inline
+def forever(x):
+    return forever(x)
+
+@pl.function
+def f(x: pl.Tensor[[64], pl.FP32]):
+    y = forever(x)
+"""
+    with pytest.raises(ParserSyntaxError, match="expands itself"):
+        pl.parse(text)
+
+
+def test_a_plain_python_function_cannot_be_called() -> None:
+    def helper(x: Any) -> Any:
+        return x
+
+    with pytest.raises(InvalidOperationError, match="'helper' cannot be called in a kernel"):
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return helper(x)
+
+
+def test_a_captured_object_without_a_form_is_named() -> None:
+    thing = object()
+    with pytest.raises(TilewrightError, match="thing"):
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return pl.add(x, thing)
+
+
+def test_unknown_operations_suggest_the_nearest() -> None:
+    with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl.exq'") as caught:
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return pl.exq(x)
+
+    assert caught.value.hint == "Did you mean 'pl.exp'?"
+
+
+def test_wrong_arguments_of_an_operation_show_its_usage() -> None:
+    with pytest.raises(InvalidOperationError) as caught:
+
+        @pl.function
+        def f(x: T64) -> T64:
+            return pl.exp(x, mode=3)
+
+    assert "Usage: pl.exp(" in str(caught.value)
+
+
+def test_an_operation_outside_a_kernel_is_refused() -> None:
+    with pytest.raises(InvalidOperationError, match=r"pl\.add can be called only in a kernel"):
+        pl.add(1, 2)
+    with pytest.raises(InvalidOperationError, match=r"pl\.range can be used only in the body"):
+        pl.range(4)
+
+
+def test_two_expansions_of_a_helper_are_equal_to_writing_it_twice() -> None:
+    @pl.inline
+    def scale(x):  # type: ignore[no-untyped-def]
+        return pl.mul(x, 2.0)
+
+    @pl.function
+    def f(x: T64) -> T64:
+        y = scale(x)
+        return scale(y)
+
+    def by_hand() -> Any:
+        @pl.function
+        def f(x: T64) -> T64:
+            y = pl.mul(x, 2.0)
+            return pl.mul(y, 2.0)
+
+        return f
+
+    ir.assert_structural_equal(f, by_hand())

@@ -1,0 +1,139 @@
+"""Scopes: what they keep, and what leaves them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.ops import control
+from unit.frontend.parsed_kernels import array, execute, settled
+
+TB = pl.Tensor[[16, 16], pl.FP32]
+
+
+def scopes(function: Any) -> list[Any]:
+    return [op for op in function.body.walk() if op.opdef is control.scope]
+
+
+def read(header: str) -> Any:
+    text = f"""
+@pl.function
+def f(x: pl.Tensor[[16, 16], pl.FP32], n: pl.Scalar[pl.INDEX]):
+    {header}
+        y = pl.exp(x)
+    return y
+"""
+    return pl.parse(text)
+
+
+def test_names_bound_in_a_scope_are_visible_after_it() -> None:
+    @pl.function
+    def f(x: TB) -> TB:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            unused = pl.exp(x)
+            y = pl.add(x, 1.0)
+            z = pl.mul(y, 2.0)
+        return pl.sub(z, y)
+
+    x = array(16, 16)
+    np.testing.assert_array_equal(execute(f, x), (x + 1) * 2 - (x + 1))
+    (scope,) = scopes(f)
+    assert [value.name for value in scope.results] == ["y", "z"]
+
+
+def test_a_bare_store_in_a_scope_writes_the_output() -> None:
+    @pl.function
+    def add_three(x: TB, out: pl.Out[TB]) -> TB:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            tile = pl.load(x, [0, 0], [16, 16])
+            pl.store(pl.add(tile, 3.0), [0, 0], out)
+        return out
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(add_three, x, out)
+    np.testing.assert_array_equal(out, x + 3)
+
+
+def test_arguments_are_kept_as_written() -> None:
+    f = read(
+        'with pl.at(level=pl.Level.CORE_GROUP, name_hint="k", '
+        "optimizations=[pl.split(pl.SplitMode.UP_DOWN), pl.cross_core_slot(slot_num=2)]):"
+    )
+    (scope,) = scopes(settled(f))
+    given = dict(scope.attrs["attrs"])
+    assert given["level"] is pl.Level.CORE_GROUP
+    assert given["optimizations"][0] == pl.split(pl.SplitMode.UP_DOWN)
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("with pl.at(pl.Level.HOST, role=pl.Role.SubWorker):", "at"),
+        ("with pl.cluster():", "cluster"),
+        ("with pl.scope(mode=pl.ScopeMode.MANUAL):", "scope"),
+        ("with pl.manual_scope():", "manual_scope"),
+        ("with pl.spmd(4, name_hint='b'):", "spmd"),
+        ('with pl.graph("layer"):', "graph"),
+    ],
+)
+def test_each_scope_word_is_kept(header: str, kind: str) -> None:
+    (scope,) = scopes(settled(read(header)))
+    assert scope.attrs["kind"] == kind
+
+
+def test_blocks_and_lanes_are_loops() -> None:
+    @pl.function
+    def f(x: TB, out: pl.Out[TB]) -> TB:
+        for i in pl.spmd(4):
+            pl.store(pl.load(x, [i * 4, 0], [4, 16]), [i * 4, 0], out)
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.NONE):
+            pl.store(pl.load(x, [lane, 0], [1, 16]), [lane, 0], out)
+        return out
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(f, x, out)
+    np.testing.assert_array_equal(out, x)
+    assert "pl.split_aiv(2, mode=pl.SplitMode.NONE" in f.as_python()
+
+
+def test_a_task_id_names_a_scope() -> None:
+    @pl.function
+    def f(x: TB) -> TB:
+        with pl.at(level=pl.Level.CORE_GROUP) as first:
+            y = pl.exp(x)
+        with pl.at(level=pl.Level.CORE_GROUP, deps=[first, None]):
+            z = pl.exp(y)
+        return z
+
+    assert len(scopes(f)[1].operands[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("with pl.at(level=pl.Level.CORE_GROUP, nam_hint='x'):", "no argument 'nam_hint'"),
+        ("with pl.range(4):", "does not open a scope"),
+        ("with pl.cluster(3):", "does not open a scope"),
+    ],
+)
+def test_a_malformed_scope_is_refused(header: str, message: str) -> None:
+    with pytest.raises(ParserSyntaxError, match=message):
+        read(header)
+
+
+def test_core_scopes_do_not_nest() -> None:
+    with pytest.raises(ParserSyntaxError, match="cannot stand inside another"):
+
+        @pl.function
+        def f(x: TB) -> TB:
+            with pl.at(level=pl.Level.CORE_GROUP):
+                with pl.at(level=pl.Level.CORE_GROUP):
+                    y = pl.exp(x)
+            return y
+
+
+def test_other_contexts_are_refused() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Unsupported context"):
+        read("with open('x'):")

@@ -1,0 +1,194 @@
+"""Programs are read from the class statement that made the class."""
+
+import linecache
+from typing import Any
+
+import pytest
+
+import tilewright.language as pl
+from tilewright.errors import ParserError, ParserSyntaxError
+from tilewright.frontend.decorators import PendingMethod
+from tilewright.ir.core import Program
+from unit.frontend.parsed_kernels import settled
+
+T8 = pl.Tensor[[8], pl.FP32]
+
+
+def make(case: str, scale: float = 7.0) -> Program:
+    if case == "add":
+
+        @pl.program
+        class Prog:
+            @pl.function
+            def main(self, x: T8) -> T8:
+                return pl.add(x, 1.0)
+
+        return Prog
+    if case == "free":
+
+        @pl.program
+        class Prog:  # type: ignore[no-redef]
+            @pl.function
+            def main(self, x: T8) -> T8:
+                return pl.mul(x, scale)
+
+        return Prog
+
+    @pl.program
+    class Prog:  # type: ignore[no-redef]
+        @pl.function
+        def main(self, x: T8) -> T8:
+            return pl.mul(x, 3.0)
+
+    return Prog
+
+
+def test_same_named_classes_are_read_from_their_own_bodies() -> None:
+    assert "pl.add(x, 1.0)" in make("add").as_python()
+    assert "pl.mul(x, 3.0)" in make("mul").as_python()
+    assert "11.0" in make("free", 11.0).as_python()
+    assert "7.0" in make("free").as_python()
+
+
+def test_a_program_keeps_its_name_and_functions_in_order_of_need() -> None:
+    @pl.program
+    class Model:
+        """A docstring is fine."""
+
+        @pl.inline
+        def shift(self, x):  # type: ignore[no-untyped-def]
+            return pl.add(x, 1.0)
+
+        @pl.function
+        def main(self, x: T8) -> T8:
+            return self.shift(x)
+
+    assert (Model.name, list(Model.functions)) == ("Model", ["main"])
+    assert settled(Model).as_python().startswith("# pypto.program: Model\n")
+
+
+def test_a_program_in_exec_d_source_with_a_linecache_entry_is_read() -> None:
+    text = (
+        "import tilewright.language as pl\n"
+        "@pl.program\n"
+        "class P:\n"
+        "    @pl.function\n"
+        "    def main(self, x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:\n"
+        "        return pl.exp(x)\n"
+    )
+    linecache.cache["<cell 7>"] = (len(text), None, text.splitlines(keepends=True), "<cell 7>")
+    names: dict[str, Any] = {}
+    exec(compile(text, "<cell 7>", "exec"), names)
+    assert isinstance(names["P"], Program)
+
+
+def test_postponed_annotations_see_the_locals_around_the_class() -> None:
+    text = (
+        "from __future__ import annotations\n"
+        "import tilewright.language as pl\n"
+        "def make(rows):\n"
+        "    @pl.program\n"
+        "    class P:\n"
+        "        @pl.function\n"
+        "        def main(self, x: pl.Tensor[[rows], pl.FP32]) -> pl.Tensor[[rows], pl.FP32]:\n"
+        "            return pl.exp(x)\n"
+        "    return P\n"
+    )
+    linecache.cache["<later>"] = (len(text), None, text.splitlines(keepends=True), "<later>")
+    names: dict[str, Any] = {}
+    exec(compile(text, "<later>", "exec", dont_inherit=True), names)
+    assert "pl.Tensor[[12], pl.FP32]" in names["make"](12).as_python()
+
+
+def test_a_program_holds_decorated_functions_only() -> None:
+    with pytest.raises(ParserSyntaxError, match="holds functions only"):
+
+        @pl.program
+        class P:
+            x = 3
+
+            @pl.function
+            def main(self, x: T8) -> T8:
+                return x
+
+    with pytest.raises(ParserSyntaxError, match="'helper' of program 'Q' is not decorated"):
+
+        @pl.program
+        class Q:
+            def helper(self, x: T8) -> T8:
+                return x
+
+
+def test_a_method_cannot_be_called_as_python() -> None:
+    class Raw:
+        @pl.function
+        def main(self, x: T8) -> T8:
+            return x
+
+    assert isinstance(Raw.main, PendingMethod)
+    with pytest.raises(ParserSyntaxError, match="is part of a program"):
+        Raw.main()  # type: ignore[operator]
+
+
+def test_strict_ssa_of_a_program_holds_for_its_functions() -> None:
+    with pytest.raises(ParserError, match="already defined"):
+
+        @pl.program(strict_ssa=True)
+        class P:
+            @pl.function
+            def main(self, x: T8) -> T8:
+                y = pl.exp(x)
+                y = pl.exp(y)
+                return y
+
+
+def test_a_sub_worker_keeps_its_python_body_without_directives() -> None:
+    @pl.program
+    class P:
+        @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+        def callback(self, x: T8):  # type: ignore[no-untyped-def]
+            """doc"""
+            pl.func_attr({"n": 3})
+            print("hello", x)
+
+    callback = settled(P)["callback"]
+    assert callback.attrs == {"n": 3}
+    (op, _) = callback.body.ops
+    assert op.attrs["body"] == '"""doc"""\nprint(\'hello\', x)'
+
+
+def test_misplaced_directives_of_a_sub_worker_are_refused() -> None:
+    with pytest.raises(ParserSyntaxError, match="must appear before every other statement"):
+
+        @pl.program
+        class P:
+            @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+            def callback(self, x: T8):  # type: ignore[no-untyped-def]
+                print("hello", x)
+                pl.func_attr({"n": 3})
+
+
+def test_external_sources_are_for_core_functions_with_an_empty_body(tmp_path: Any) -> None:
+    source = tmp_path / "k.cpp"
+    source.write_text("// nothing")
+
+    @pl.function(type=pl.FunctionType.AIV, external_source=str(source))
+    def kernel(x: T8, out: pl.Out[T8]) -> T8: ...
+
+    assert kernel.attrs["external_source"] == str(source)
+    assert len(kernel.return_types) == 1
+    with pytest.raises(ParserSyntaxError, match="AIC and AIV functions only"):
+
+        @pl.function(external_source=str(source))
+        def opaque(x: T8): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(ValueError, match="does not exist"):
+
+        @pl.function(type=pl.FunctionType.AIV, external_source="missing.cpp")
+        def missing(x: T8): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(ParserSyntaxError, match=r"is '\.\.\.'"):
+
+        @pl.function(type=pl.FunctionType.AIC, external_source=str(source))
+        def full(x: T8) -> T8:
+            return x

@@ -1,0 +1,142 @@
+"""Texts are read without running them, at every level."""
+
+from pathlib import Path
+
+import pytest
+
+import tilewright.language as pl
+from tilewright import ir
+from tilewright.errors import ParserError, ParserSyntaxError, UndefinedVariableError
+from tilewright.ir.core import Function, Program
+
+PROGRAM = """
+# pypto.program: Named
+import tilewright.language as pl
+
+N = pl.dynamic("N")
+ROWS = 2 * 4
+
+@pl.program
+class Named:
+    @pl.function
+    def main(self, x: pl.Tensor[[N, ROWS], pl.FP32]) -> pl.Tensor[[N, 8], pl.FP32]:
+        return pl.exp(x)
+"""
+LOOSE = """
+# pypto.program: my_program
+import tilewright.language as pl
+
+def loop_sum(n: pl.INT64) -> pl.INT64:
+    sum_init: pl.INT64 = 0
+    for i, (sum,) in pl.range(n, init_values=(sum_init,)):
+        sum = pl.yield_(sum + i)
+    return sum
+"""
+
+
+def test_a_program_is_read_with_its_name_dimensions_and_constants() -> None:
+    program = pl.parse_program(PROGRAM)
+    assert program.name == "Named"
+    ir.assert_structural_equal(program, pl.parse(program.as_python()))
+
+
+def test_functions_under_a_program_header_are_that_program() -> None:
+    program = pl.parse(LOOSE)
+    assert isinstance(program, Program)
+    assert (program.name, list(program.functions)) == ("my_program", ["loop_sum"])
+
+
+def test_an_undecorated_function_is_a_function() -> None:
+    function = pl.parse(LOOSE.replace("# pypto.program: my_program", ""))
+    assert isinstance(function, Function)
+
+
+def test_unknown_names_in_extents_are_dimensions() -> None:
+    text = """
+@pl.function
+def f(x: pl.Tensor[[K, 16], pl.FP32], y: pl.Tensor[[K, 16], pl.FP32]):
+    z = pl.add(x, y)
+"""
+    function = pl.parse(text)
+    assert isinstance(function, Function)
+    assert "K = pl.dynamic" in function.as_python()
+
+
+def test_nothing_in_a_text_runs() -> None:
+    for line in (
+        "print('x')",
+        "import os\nos.abort()",
+        "x = open('y')",
+        "for i in (1,):\n    pass",
+    ):
+        with pytest.raises(ParserError):
+            pl.parse(f"{line}\n{PROGRAM}")
+
+
+def test_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(PROGRAM)
+    assert pl.loads_program(path).name == "Named"
+    assert isinstance(pl.loads(path), Program)
+
+
+def test_python_syntax_errors_name_the_file() -> None:
+    with pytest.raises(SyntaxError, match=r"Failed to compile code from here\.py"):
+        pl.parse("def f(:", "here.py")
+
+
+def test_a_text_defines_exactly_one_thing() -> None:
+    with pytest.raises(ValueError, match="defines 0"):
+        pl.parse("import tilewright.language as pl\n")
+    with pytest.raises(ValueError, match="defines 2"):
+        pl.parse("def f(n: pl.INT64):\n    y = n\ndef g(n: pl.INT64):\n    y = n\n")
+    with pytest.raises(ValueError, match="not a program"):
+        pl.parse_program("def f(n: pl.INT64):\n    y = n\n")
+
+
+def test_errors_show_the_line_of_the_text() -> None:
+    with pytest.raises(UndefinedVariableError) as caught:
+        pl.parse("@pl.function\ndef f(n: pl.INT64):\n    y = n + m\n", "t.py")
+    assert "--> t.py:3:13" in str(caught.value)
+    assert "y = n + m" in str(caught.value)
+
+
+def test_a_source_map_leads_back_to_the_author() -> None:
+    text = "@pl.function\ndef f(n: pl.INT64):\n    y = n + m\n"
+    with pytest.raises(UndefinedVariableError) as caught:
+        pl.parse(text, "gen.py", {3: ("author.py", 42, 7)})
+    assert "author.py:42:7" in str(caught.value)
+
+
+def test_other_aliases_of_the_module_work() -> None:
+    text = PROGRAM.replace("as pl", "as p").replace("pl.", "p.")
+    assert "pl.exp(x)" in pl.parse_program(text).as_python()
+
+
+def test_names_may_be_imported_one_by_one() -> None:
+    text = """
+from tilewright.language import Tensor, FP32, function, exp
+
+@function
+def f(x: Tensor[[4], FP32]):
+    y = exp(x)
+"""
+    assert isinstance(pl.parse(text), Function)
+
+
+def test_a_class_body_holds_functions_only() -> None:
+    with pytest.raises(ParserSyntaxError, match="holds functions only"):
+        pl.parse("@pl.program\nclass P:\n    x = 3\n")
+
+
+def test_every_op_can_be_called_by_its_own_name() -> None:
+    text = """
+@pl.function
+def f(x: pl.Buffer[[8, 8], pl.FP32, pl.Mem.DDR], n: pl.Scalar[pl.INDEX]):
+    v = pl.loop.load(x, [n, 0], None)
+    w = pl.op.arith.and_(n, 3)
+    pl.loop.store(x, [n, w], pl.op.arith.exp2(v), None)
+    b = pl.loop.alloc(shape=[4, 4], dtype=pl.FP32)
+"""
+    function = pl.parse(text)
+    ir.assert_structural_equal(function, pl.parse(function.as_python()))
