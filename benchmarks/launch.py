@@ -17,7 +17,8 @@ from tilewright.abi import Manifest, Signature, tensor
 from tilewright.dtypes import FP32
 from tilewright.runtime.launch import Executable
 from tilewright.runtime.load import compile_text
-from tilewright.runtime.stub import Launcher, missing_assumption
+from tilewright.runtime.native import missing_assumption
+from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Guard, Variant
 
 ROUNDS, LOOPS = 15, 20_000

@@ -422,7 +422,7 @@ class Manifest:
     `symbol` is the kernel's name in the object; `sites` maps op ids to the author's lines; `prints`
     maps op ids to (`str.format` template, dtype names); `safe_overlaps` lists pairs of tensor names
     that may be the very same memory; `work` estimates the serial run time as a sum of
-    (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds for data-dependent loops;
+    (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds when nobody knows;
     `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess; `parallel` is
     true when the kernel may call the context's `parallel`.
     """
@@ -434,7 +434,7 @@ class Manifest:
         default_factory=dict[int, tuple[str, tuple[str, ...]]]
     )
     safe_overlaps: frozenset[tuple[str, str]] = frozenset()
-    work: tuple[tuple[float, tuple[str, ...]], ...] = ()
+    work: tuple[tuple[float, tuple[str, ...]], ...] = ((UNBOUNDED, ()),)
     grid: Extent = Extent(1)
     arena_bytes: int = 0
     parallel: bool = False
@@ -445,7 +445,10 @@ class Manifest:
 
     def estimate_ns(self, symbols: Mapping[str, int]) -> float:
         """The serial run time expected for these extents."""
-        return sum(ns * math.prod(symbols[name] for name in names) for ns, names in self.work)
+        return sum(
+            ns * math.prod(symbols[name] for name in names) if names else ns
+            for ns, names in self.work
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, strings and numbers; an unbounded estimate becomes -1."""

@@ -14,8 +14,8 @@ from tilewright.runtime.arguments import Prepared, bind_arguments, prepare_call
 from tilewright.runtime.code import Code
 from tilewright.runtime.context import Context, current_context
 from tilewright.runtime.faults import format_prints
-from tilewright.runtime.pool import require_pool
-from tilewright.runtime.stub import Launcher, native_runner
+from tilewright.runtime.native import native_runner
+from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Variant
 
 RELEASE_GIL_NS = 2_000.0
@@ -36,8 +36,6 @@ class Executable(Launcher):
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        if code.manifest.parallel:
-            require_pool()
         self.set_variants([Variant(code)])
 
     @staticmethod

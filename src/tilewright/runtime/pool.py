@@ -21,8 +21,8 @@ from tilewright.runtime.context import (
     on_arena_growth,
     on_new_context,
 )
+from tilewright.runtime.native import load_stub, missing_assumption
 from tilewright.runtime.records import POOL, POOL_SIZE
-from tilewright.runtime.stub import load_stub, missing_assumption
 
 _SPIN = 2000
 _MAX_WORKERS = 255

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from tilewright.abi import (
+    UNBOUNDED,
     Extent,
     Manifest,
     Param,
@@ -155,7 +156,7 @@ class _Writer:
 
     def _work(self, ns: float, symbols: tuple[str, ...]) -> list[int]:
         if len(symbols) > 3:
-            raise NotFast("its work depends on a product of more than three symbols")
+            ns, symbols = UNBOUNDED, ()
         slots = [self.signature.symbol_slot(name) for name in symbols]
         slots += [ONE_SLOT] * (3 - len(slots))
         scaled = _WORK_LIMIT if ns * WORK_SCALE >= _WORK_LIMIT else int(ns * WORK_SCALE) + 1

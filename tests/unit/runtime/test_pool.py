@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ from tilewright.abi import CTX, UNBOUNDED, Fault, Manifest, Signature, Site, ten
 from tilewright.runtime import pool
 from tilewright.runtime.context import current_context
 from tilewright.runtime.launch import Executable
+from tilewright.runtime.native import missing_assumption
 from tilewright.runtime.pool import Pool, available_processors, current_pool, require_pool
-from tilewright.runtime.stub import missing_assumption
 from unit.runtime.native_kernels import object_of
 
 pytestmark = pytest.mark.skipif(bool(missing_assumption()), reason=missing_assumption())
@@ -175,7 +176,8 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def make(text: str, *, work: float = 1e5, **manifest: object) -> Executable:
     signature = Signature((tensor("out", dtypes.INT64, ("N",), "inout"),))
-    made = Manifest(name="loop", work=((work, ()),), parallel=True, **manifest)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"name": "loop", "work": ((work, ()),), "parallel": True, **manifest}
+    made = Manifest(**options)
     return Executable.from_object(object_of(text), signature, made)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tilewright import dtypes, errors
 from tilewright.abi import Extent, Manifest, ScalarParam, tensor
 from tilewright.runtime.launch import Executable
-from tilewright.runtime.stub import missing_assumption
+from tilewright.runtime.native import missing_assumption
 from unit.runtime.native_kernels import (
     arrays,
     counting,

@@ -19,7 +19,7 @@ from tilewright import dtypes, errors
 from tilewright.abi import UNBOUNDED, Fault, Manifest, tensor
 from tilewright.runtime import process
 from tilewright.runtime.context import current_context
-from tilewright.runtime.stub import missing_assumption
+from tilewright.runtime.native import missing_assumption
 from tilewright.runtime.variants import Guard, Variant
 from unit.runtime.native_kernels import (
     Counting,
@@ -270,7 +270,7 @@ def test_a_warm_process_calls_without_llvm(tmp_path: Any) -> None:
 def test_without_the_stub_calls_still_work(tmp_path: Any) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from tilewright.runtime.stub import missing_assumption\n"
+        "from tilewright.runtime.native import missing_assumption\n"
         "import numpy as np, pytest\n"
         "assert 'FAST_LAUNCH' in missing_assumption()\n"
         "sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', *sys.argv[2:]]))\n"
