@@ -1,5 +1,8 @@
 """The typed IR: build it, print it, compare it, store it."""
 
+from typing import Any
+
+import tilewright
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import (
@@ -56,6 +59,13 @@ from tilewright.ir.types import (
 from tilewright.ir.verify import verify
 from tilewright.source import Span
 
+
+
+def compile(program: Program | Function, *args: Any, **kwargs: Any) -> Any:
+    """Compiles a program into a callable; see `tilewright.jit.compile` for the options."""
+    return tilewright.jit.compile(program, *args, **kwargs)
+
+
 __all__ = [
     "ArrayType",
     "AtomicType",
@@ -99,6 +109,7 @@ __all__ = [
     "Value",
     "WaitCmp",
     "assert_structural_equal",
+    "compile",
     "content_hash",
     "deserialize",
     "deserialize_from_file",

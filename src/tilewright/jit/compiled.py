@@ -101,17 +101,13 @@ class CompiledProgram(Launcher):
 
     # Calling it
 
-    def variants_of(self, guards: Sequence[Guard] = ()) -> list[Variant]:
-        """The ways the native entry can call it."""
+    def variants_of(self, guards: Sequence[Guard] = (), epoch: int = 0) -> list[Variant]:
+        """The ways the native entry can call it, while the guards hold and in this epoch."""
         if self.in_place.scalars:
             return []
         ways = [self.in_place, *([self.by_return] if self._has_short_form else [])]
-        made = (self._variant(way.signature, guards) for way in ways if way is not None)
+        made = (self.kernel.variant(way.signature, guards, epoch) for way in ways if way is not None)
         return [variant for variant in made if variant is not None]
-
-    def _variant(self, signature: Signature, guards: Sequence[Guard]) -> Variant | None:
-        plain = self.kernel.variant(signature)
-        return Variant(plain.code, guards) if plain is not None and guards else plain
 
     @property
     def _has_short_form(self) -> bool:

@@ -16,7 +16,7 @@ from tilewright.runtime.arguments import Prepared, prepare_call
 from tilewright.runtime.code import Code
 from tilewright.runtime.launch import run_checked
 from tilewright.runtime.load import LoadedObject, load_object
-from tilewright.runtime.variants import Variant
+from tilewright.runtime.variants import Guard, Variant
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,7 +30,9 @@ class Kernel(Protocol):
         """Checks `args`, runs, and gives what the call returns (scalars as arrays of shape [1])."""
         ...
 
-    def variant(self, signature: Signature) -> Variant | None:
+    def variant(
+        self, signature: Signature, guards: Sequence[Guard], epoch: int
+    ) -> Variant | None:
         """How the native entry calls it with this signature; None when it cannot."""
         ...
 
@@ -59,8 +61,10 @@ class NativeKernel:
     def run(self, signature: Signature, args: Sequence[object]) -> Any:
         return run_checked(self.code(signature), args)
 
-    def variant(self, signature: Signature) -> Variant | None:
-        return Variant(self.code(signature))
+    def variant(
+        self, signature: Signature, guards: Sequence[Guard], epoch: int
+    ) -> Variant | None:
+        return Variant(self.code(signature), guards, epoch)
 
 
 class InterpretedKernel:
@@ -94,7 +98,9 @@ class InterpretedKernel:
     def _count(self) -> int:
         return len(self.interpreter.program[self.entry].params)
 
-    def variant(self, signature: Signature) -> Variant | None:
+    def variant(
+        self, signature: Signature, guards: Sequence[Guard], epoch: int
+    ) -> Variant | None:
         return None
 
 

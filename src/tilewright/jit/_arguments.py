@@ -1,0 +1,457 @@
+"""Parameters and arguments: annotations, tensor metadata, what a signature and a call allow.
+
+torch is never imported: a tensor is anything whose memory `runtime.views` can see.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tilewright.dtypes import BOOL, FP32, INDEX, DType
+from tilewright.errors import (
+    ArgumentCountMismatch,
+    ArgumentTypeMismatch,
+    DTypeMismatch,
+    ParserTypeError,
+    RankMismatch,
+    ShapeMismatch,
+    TilewrightError,
+)
+from tilewright.frontend.annotations import BARE, Annotation, Directed, Scalar, as_type
+from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.typing import TypeEvaluator
+from tilewright.ir.affine import Symbol
+from tilewright.ir.core import Value
+from tilewright.ir.enums import ParamDirection, TensorLayout
+from tilewright.ir.types import ScalarType, ShapedType, TensorType, TensorView, TileType, Type
+from tilewright.jit._ast_analysis import SourceInfo, read_paths, unquoted
+from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
+from tilewright.runtime.views import NotAnArray, describe_value, view_array
+from tilewright.source import Span
+
+
+class constexpr(Annotation):  # noqa: N801  (an annotation of the language)
+    """`n: pl.constexpr`: a parameter whose value is folded where it is used, once per value."""
+
+    def __class_getitem__(cls, kind: Any) -> type[constexpr]:
+        del kind
+        return cls
+
+
+class _Runtime:
+    """The value of a scalar that only run time knows; accepted where a sample is."""
+
+    def __repr__(self) -> str:
+        return "pl.RUNTIME"
+
+
+RUNTIME = _Runtime()
+
+Kind = Literal["typed", "bare", "constexpr"]
+NO_DEFAULT = object()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. `annotation` is what its annotation evaluates to, without the direction.
+
+    "typed" has a complete type; "bare" takes it from the argument; "constexpr" is folded.
+    """
+
+    name: str
+    kind: Kind
+    direction: ParamDirection
+    annotation: Any
+    span: Span
+    default: Any = NO_DEFAULT
+
+    @property
+    def has_default(self) -> bool:
+        """True when the signature gives a value."""
+        return self.default is not NO_DEFAULT
+
+    @property
+    def type(self) -> Type:
+        """The declared type of a typed parameter."""
+        return as_type(self.annotation)
+
+    @property
+    def is_output(self) -> bool:
+        """True for Out."""
+        return self.direction is ParamDirection.Out
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SignatureInfo:
+    """The parameters of a function, and its return annotation (None: undeclared or bare).
+
+    `placeholders` are what scalar parameters are called in the extents of others.
+    """
+
+    parameters: tuple[Parameter, ...]
+    returns: Any = None
+    placeholders: Mapping[str, Symbol] = field(default_factory=dict[str, Symbol])
+
+    @property
+    def constants(self) -> tuple[Parameter, ...]:
+        """The constexpr parameters."""
+        return tuple(p for p in self.parameters if p.kind == "constexpr")
+
+    @property
+    def runtime(self) -> tuple[Parameter, ...]:
+        """The parameters a compiled function has."""
+        return tuple(p for p in self.parameters if p.kind != "constexpr")
+
+    def __getitem__(self, name: str) -> Parameter:
+        return next(p for p in self.parameters if p.name == name)
+
+
+def read_signature(
+    info: SourceInfo,
+    names: Namespace,
+    evaluated: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any],
+    only_enclosing: Callable[[str], bool],
+) -> SignatureInfo:
+    """The parameters with their annotations read in this request's names.
+
+    `constants` are values of constexpr parameters; `evaluated` the annotations Python evaluated,
+    kept where names are missing now. Raises author errors at the annotation.
+    """
+    reader = _SignatureReader(info, names, evaluated, constants, only_enclosing)
+    parameters = tuple(
+        reader.parameter(argument, defaults.get(argument.arg, NO_DEFAULT))
+        for argument in info.parameters
+    )
+    returns = reader.returns()
+    placeholders = {n: v.symbol for n, v in reader.scalars.items() if v.has_symbol}
+    return SignatureInfo(parameters, returns, placeholders)
+
+
+class _SignatureReader:
+    def __init__(
+        self,
+        info: SourceInfo,
+        names: Namespace,
+        evaluated: Mapping[str, Any],
+        constants: Mapping[str, Any],
+        only_enclosing: Callable[[str], bool],
+    ) -> None:
+        self.info = info
+        self.evaluated = evaluated
+        self.constants = constants
+        self.only_enclosing = only_enclosing
+        self.scalars: dict[str, Value] = {}
+        self.types = TypeEvaluator(
+            names.overlay({**info.dynamic_symbols, **constants}),
+            info.captured.source,
+            scope=self.scalars,
+        )
+        for argument in info.parameters:
+            self._note_scalar(argument)
+
+    def _note_scalar(self, argument: ast.arg) -> None:
+        """Scalar parameters may be extents in the annotations of others."""
+        if argument.annotation is None:
+            return
+        try:
+            found = self.types.annotation(unquoted(argument.annotation))
+        except TilewrightError:
+            return
+        if isinstance(found, DType):
+            found = ScalarType(found)
+        if isinstance(found, ScalarType):
+            self.scalars[argument.arg] = Value(found, argument.arg)
+
+    def parameter(self, argument: ast.arg, default: Any) -> Parameter:
+        """One parameter."""
+        span = self.types.span(argument)
+        if argument.annotation is None:
+            return Parameter(argument.arg, "bare", ParamDirection.In, None, span, default)
+        self._refuse_mixture(argument)
+        given = self._annotation(argument.arg, unquoted(argument.annotation), span)
+        direction = ParamDirection.In
+        if isinstance(given, Directed):
+            direction, given = given.direction, given.inner
+        if given is constexpr:
+            return Parameter(argument.arg, "constexpr", direction, given, span, default)
+        if given in BARE:
+            return Parameter(argument.arg, "bare", direction, given, span, default)
+        type_ = self.types.computed(argument.annotation, as_type, given)
+        _require_plain_layout(argument, type_, span)
+        return Parameter(argument.arg, "typed", direction, type_, span, default)
+
+    def _annotation(self, name: str, node: ast.expr, span: Span) -> Any:
+        """What an annotation means now; what Python made of it where names are gone."""
+        try:
+            return self.types.annotation(node)
+        except TilewrightError as error:
+            kept = self.evaluated.get(name)
+            depends = any(path[0] in self.constants for path in read_paths(node))
+            if kept is not None and not isinstance(kept, str) and not depends:
+                return kept
+            error.message = f"parameter '{name}': {error.message}"
+            error.args = (error.message,)
+            raise error.locate(span)
+
+    def _refuse_mixture(self, argument: ast.arg) -> None:
+        """One expression of a constexpr parameter and a local that nothing captured."""
+        assert argument.annotation is not None
+        for part in _components(unquoted(argument.annotation)):
+            names = {path[0] for path in read_paths(part)}
+            folded = sorted(names & self.constants.keys())
+            lost = sorted(n for n in names - self.constants.keys() if self.only_enclosing(n))
+            if folded and lost:
+                raise ParserTypeError(
+                    f"parameter '{argument.arg}': '{ast.unparse(part)}' mixes the parameter "
+                    f"'{folded[0]}' with '{lost[0]}', a local of the enclosing function that "
+                    "the helper does not capture",
+                    self.types.span(argument),
+                    f"Pass '{lost[0]}' as another pl.constexpr parameter, or use it in the body.",
+                )
+
+    def returns(self) -> Any:
+        """What the return annotation means; None for an undeclared or bare one."""
+        node = self.info.node.returns
+        if node is None:
+            return None
+        try:
+            found = self.types.annotation(unquoted(node))
+        except TilewrightError:
+            found = self.evaluated.get("return")
+            if found is None or isinstance(found, str):
+                raise
+        return None if found in BARE else found
+
+
+def _components(node: ast.expr) -> list[ast.expr]:
+    """The independent parts of an annotation: extents one by one, then the other arguments."""
+    if isinstance(node, ast.Subscript):
+        return _components(node.slice)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [part for item in node.elts for part in _components(item)]
+    return [node]
+
+
+def _require_plain_layout(argument: ast.arg, type_: Type, span: Span) -> None:
+    view = type_.view if isinstance(type_, TensorType) else None
+    if view is not None and view != TensorView(layout=view.layout):
+        raise ParserTypeError(
+            f"parameter '{argument.arg}': a pl.TensorView is not allowed in the annotation of a "
+            "@pl.jit parameter",
+            span,
+            "Write the layout alone, such as pl.NZ, as the third part of pl.Tensor[...].",
+        )
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@dataclass
+class BoundCall:
+    """Arguments by parameter: `values` of run-time parameters, `constants` of constexpr ones."""
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    constants: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def bind_call(
+    name: str,
+    parameters: Sequence[Parameter],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> BoundCall:
+    """Maps a call's arguments to parameters; raises ArgumentCountMismatch (a TypeError).
+
+    Positions may leave out constexpr parameters that are given otherwise, and, to have them
+    allocated, every Out parameter. A call without positions leaves the rest to annotations.
+    """
+    known = {p.name for p in parameters}
+    for given in kwargs:
+        if given not in known:
+            raise ArgumentCountMismatch(
+                f"{name} has no parameter '{given}'",
+                hint=f"Its parameters are {', '.join(p.name for p in parameters)}.",
+            )
+    targets = _positional_targets(name, parameters, len(args), kwargs)
+    values = dict(zip(targets, args))
+    twice = [key for key in kwargs if key in values]
+    if twice:
+        raise ArgumentCountMismatch(f"{name} got two values for parameter '{twice[0]}'")
+    values.update(kwargs)
+    bound = BoundCall()
+    for parameter in parameters:
+        if parameter.kind == "constexpr":
+            bound.constants[parameter.name] = _constant(name, parameter, values)
+        elif parameter.name in values:
+            bound.values[parameter.name] = values[parameter.name]
+        elif parameter.has_default:
+            bound.values[parameter.name] = parameter.default
+    return bound
+
+
+def _positional_targets(
+    name: str, parameters: Sequence[Parameter], count: int, kwargs: Mapping[str, Any]
+) -> list[str]:
+    everything = [p.name for p in parameters]
+    open_names = [p.name for p in parameters if p.name not in kwargs]
+    runtime = [p.name for p in parameters if p.kind != "constexpr" and p.name not in kwargs]
+    inputs = [
+        p.name
+        for p in parameters
+        if p.kind != "constexpr" and not p.is_output and p.name not in kwargs
+    ]
+    if count == 0:
+        return []
+    for targets in (runtime, open_names, inputs):
+        if count == len(targets):
+            return targets
+    required = {
+        p.name for p in parameters if not p.has_default and p.name not in kwargs
+    }
+    if count < len(everything) and required <= set(everything[:count]):
+        return everything[:count]
+    names = [p.name for p in parameters if p.kind != "constexpr"]
+    short = len(names) - sum(p.is_output for p in parameters)
+    ways = f"{len(names)} (in-place)" + (f" or {short} (return)" if short != len(names) else "")
+    raise ArgumentCountMismatch(
+        f"{name} expects {ways} arguments, got {count}. Parameters: {names}"
+    )
+
+
+def _constant(name: str, parameter: Parameter, values: Mapping[str, Any]) -> Any:
+    if parameter.name in values:
+        return values[parameter.name]
+    if parameter.has_default:
+        return parameter.default
+    raise ArgumentCountMismatch(
+        f"{name}: constexpr parameter '{parameter.name}' has no value",
+        hint=f"Pass {parameter.name}=..., or give it a default in the signature.",
+    )
+
+
+def bound_type(
+    name: str,
+    parameter: Parameter,
+    values: Mapping[str, Any],
+    axes: Mapping[int, Any],
+    *,
+    check: bool = True,
+) -> Type:
+    """The type of a run-time parameter: declared, or that of its argument.
+
+    `axes` are the axes that the body declares dynamic; `check` compares arguments with declared
+    types. Raises argument errors and ParserTypeError.
+    """
+    value = values.get(parameter.name, RUNTIME)
+    if parameter.kind == "typed":
+        declared = parameter.type
+        if isinstance(declared, TensorType):
+            declared = _with_axes(declared, axes)
+            if check and value is not RUNTIME:
+                _require_fit(name, parameter.name, declared, tensor_meta(name, parameter, value))
+        return declared
+    if value is RUNTIME:
+        raise _missing_metadata(name, parameter)
+    if parameter.annotation is Scalar or isinstance(value, (bool, int, float)):
+        return ScalarType(_scalar_dtype(value))
+    meta = tensor_meta(name, parameter, value)
+    for axis, symbol in axes.items():
+        meta = meta.bound(axis, symbol)
+    return meta.type
+
+
+def _with_axes(declared: TensorType, axes: Mapping[int, Any]) -> TensorType:
+    if not axes:
+        return declared
+    shape = [axes[k] + 0 if k in axes else extent for k, extent in enumerate(declared.shape)]
+    return replace(declared, shape=tuple(shape))
+
+
+def _missing_metadata(name: str, parameter: Parameter) -> TilewrightError:
+    what = "an annotation with no shape" if parameter.annotation else "no annotation"
+    if isinstance(parameter.annotation, type):
+        what = f"the annotation pl.{parameter.annotation.__name__} with no shape"
+    return ParserTypeError(
+        f"{name}: parameter '{parameter.name}' has {what}, and no argument gives it",
+        parameter.span,
+        "Pass a sample argument, or write pl.Tensor[[...], pl.FP32].",
+    )
+
+
+def _scalar_dtype(value: Any) -> DType:
+    if isinstance(value, bool):
+        return BOOL
+    return INDEX if isinstance(value, int) else FP32
+
+
+def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
+    """Shape and element type of an argument; raises ArgumentTypeMismatch for what is no array."""
+    if isinstance(value, TensorMeta):
+        return value
+    try:
+        view = view_array(value)
+        dtype = DType.from_numpy(view.dtype)
+        shape: tuple[ShapeDim, ...] = view.shape
+    except NotAnArray as reason:
+        raise ArgumentTypeMismatch(
+            f"{name}: argument '{parameter.name}' is {reason}; an array is accepted"
+        ) from None
+    except (KeyError, ValueError, TypeError):
+        raise DTypeMismatch(
+            f"{name}: argument '{parameter.name}' is {describe_value(value)}, whose element type "
+            "the language does not have"
+        ) from None
+    return TensorMeta(shape, dtype)
+
+
+def _require_fit(name: str, argument: str, declared: TensorType, meta: TensorMeta) -> None:
+    at = f"{name}: argument '{argument}'"
+    if meta.dtype is not declared.dtype:
+        raise DTypeMismatch(f"{at} is {meta.dtype.name}; {declared.dtype.name} is accepted")
+    if len(meta.shape) != len(declared.shape):
+        raise RankMismatch(
+            f"{at} has {len(meta.shape)} dimensions; {len(declared.shape)} are accepted"
+        )
+    for axis, (given, wanted) in enumerate(zip(meta.shape, declared.shape)):
+        if isinstance(wanted, int) and isinstance(given, int) and given != wanted:
+            raise ShapeMismatch(f"{at}: dimension {axis} is {given}; {wanted} is declared")
+
+
+def meta_of(type_: Type) -> TensorMeta | None:
+    """The metadata that a tensor type stands for."""
+    if not isinstance(type_, ShapedType) or isinstance(type_, TileType):
+        return None
+    dims: list[ShapeDim] = []
+    for extent in type_.shape:
+        if isinstance(extent, int):
+            dims.append(extent)
+            continue
+        (symbol, *others) = extent.terms
+        alone = not others and extent == symbol + 0  # type: ignore[operator]
+        dims.append(DynDim(symbol, not alone))  # type: ignore[arg-type]
+    layout = getattr(getattr(type_, "view", None), "layout", TensorLayout.ND)
+    return TensorMeta(tuple(dims), type_.dtype, layout)
+
+
+__all__ = [
+    "NO_DEFAULT",
+    "RUNTIME",
+    "BoundCall",
+    "Parameter",
+    "SignatureInfo",
+    "bind_call",
+    "bound_type",
+    "constexpr",
+    "meta_of",
+    "read_signature",
+    "tensor_meta",
+]

@@ -1,0 +1,190 @@
+"""What can be read off a function's source; the trees are shared and read-only."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType
+
+from tilewright.frontend.annotations import DynVar
+from tilewright.frontend.capture import CapturedFunction, FunctionNode, capture_function
+from tilewright.jit._source import Path
+
+
+@dataclass(frozen=True)
+class DynamicAxis:
+    """`x.bind_dynamic(axis, N)` in a body: an axis of a parameter that run time knows."""
+
+    param: str
+    axis: int
+    symbol: str
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A function's definition and the names in it.
+
+    `body_reads` are the names (with the attributes read from them) that the body inherits,
+    `annotation_reads` those of the parameters' and the return annotation, both in source order.
+    """
+
+    captured: CapturedFunction
+    digest: str
+    body_reads: tuple[Path, ...]
+    annotation_reads: tuple[Path, ...]
+    local_names: frozenset[str]
+    dynamic_axes: tuple[DynamicAxis, ...]
+    dynamic_symbols: dict[str, DynVar]
+
+    @property
+    def node(self) -> FunctionNode:
+        """The `def`; it is shared and must not be changed."""
+        return self.captured.node
+
+    @property
+    def parameters(self) -> list[ast.arg]:
+        """Every parameter, in order."""
+        spec = self.node.args
+        return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+
+    @property
+    def reads(self) -> Iterator[Path]:
+        """Every inherited name, without repetitions."""
+        yield from dict.fromkeys((*self.annotation_reads, *self.body_reads))
+
+
+def analyse(function: FunctionType) -> SourceInfo:
+    """The analysis of a live function; raises ParserSyntaxError when its source is not found."""
+    captured = capture_function(function)
+    node = captured.node
+    local = frozenset(_local_names(node))
+    symbols, axes = _dynamic_declarations(node)
+    return SourceInfo(
+        captured,
+        hashlib.sha256(ast.dump(_without_decorators(node)).encode()).hexdigest(),
+        tuple(dict.fromkeys(_body_reads(node, local))),
+        tuple(dict.fromkeys(_annotation_reads(node))),
+        local,
+        tuple(axes),
+        symbols,
+    )
+
+
+def _without_decorators(node: FunctionNode) -> ast.Module:
+    return ast.Module([ast.Expr(_signature_text(node)), *node.body], [])
+
+
+def _signature_text(node: FunctionNode) -> ast.Constant:
+    returns = "" if node.returns is None else ast.unparse(node.returns)
+    return ast.Constant(f"{node.name}({ast.unparse(node.args)}) -> {returns}")
+
+
+def _local_names(node: FunctionNode) -> Iterator[str]:
+    """Parameters, and names that a statement of the body binds."""
+    spec = node.args
+    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        yield argument.arg
+    for statement in node.body:
+        for child in ast.walk(statement):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
+                yield child.id
+
+
+def _body_reads(node: FunctionNode, local: frozenset[str]) -> Iterator[Path]:
+    for statement in node.body:
+        yield from (path for path in read_paths(statement) if path[0] not in local)
+
+
+def _annotation_reads(node: FunctionNode) -> Iterator[Path]:
+    own = {argument.arg for argument in node.args.args}
+    for annotation in annotations_of(node):
+        yield from (path for path in read_paths(annotation) if path[0] not in own)
+
+
+def annotations_of(node: FunctionNode) -> Iterator[ast.expr]:
+    """The annotations of a signature, quoted ones parsed."""
+    spec = node.args
+    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        if argument.annotation is not None:
+            yield unquoted(argument.annotation)
+    if node.returns is not None:
+        yield unquoted(node.returns)
+
+
+def unquoted(annotation: ast.expr) -> ast.expr:
+    """An annotation, or the expression in it when it is a string."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            inner = ast.parse(annotation.value, mode="eval").body
+        except SyntaxError:
+            return annotation
+        for child in ast.walk(inner):
+            if isinstance(child, ast.expr):
+                ast.copy_location(child, annotation)
+        return inner
+    return annotation
+
+
+def read_paths(node: ast.AST) -> Iterator[Path]:
+    """Names read in a tree, each with the attributes read from it, in source order."""
+    path = path_of(node)
+    if path is not None:
+        yield path
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from read_paths(child)
+
+
+def path_of(node: ast.AST) -> Path | None:
+    """The path that an expression is, or None."""
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        return (node.id, *reversed(attributes))
+    return None
+
+
+# ---- dynamic dimensions declared in a body -------------------------------------------------------
+
+
+def _dynamic_declarations(node: FunctionNode) -> tuple[dict[str, DynVar], list[DynamicAxis]]:
+    symbols: dict[str, DynVar] = {}
+    axes: list[DynamicAxis] = []
+    for statement in node.body:
+        declared = dynamic_symbol(statement)
+        if declared is not None:
+            symbols[declared[0]] = DynVar(declared[1], 0)
+        axis = dynamic_axis(statement)
+        if axis is not None:
+            axes.append(axis)
+    return symbols, axes
+
+
+def dynamic_symbol(statement: ast.stmt) -> tuple[str, str] | None:
+    """The name and the label of `N = pl.dynamic("N")`."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    (target,), call = statement.targets, statement.value
+    if not (isinstance(target, ast.Name) and isinstance(call, ast.Call) and len(call.args) == 1):
+        return None
+    path, label = path_of(call.func), call.args[0]
+    if path is None or path[-1] != "dynamic" or not isinstance(label, ast.Constant):
+        return None
+    return (target.id, label.value) if isinstance(label.value, str) else None
+
+
+def dynamic_axis(statement: ast.stmt) -> DynamicAxis | None:
+    """What `x.bind_dynamic(0, N)` declares."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or len(call.args) != 2:
+        return None
+    path, (axis, symbol) = path_of(call.func), call.args
+    if path is None or len(path) != 2 or path[1] != "bind_dynamic":
+        return None
+    if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int):
+        return None
+    return DynamicAxis(path[0], axis.value, symbol.id) if isinstance(symbol, ast.Name) else None

@@ -1,0 +1,282 @@
+"""Calls of helpers in a body: arguments to parameters, constexpr variants, and the contract of
+declared types."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.errors import (
+    ParserTypeError,
+    ShapeMismatch,
+    StrideMismatch,
+    TilewrightError,
+)
+from tilewright.frontend.capture import CapturedFunction
+from tilewright.frontend.inline import InlineFunction, expand
+from tilewright.frontend.parse_basic import refresh_arguments
+from tilewright.frontend.parse_calls import emit_function_call
+from tilewright.frontend.parser import FunctionParser, callee
+from tilewright.frontend.surface import as_attr
+from tilewright.frontend.typing import Matcher
+from tilewright.frontend.values import constant, is_number, literal_of
+from tilewright.ir.affine import Symbol, equal, substitute, symbols
+from tilewright.ir.core import Value
+from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
+from tilewright.jit._arguments import Parameter, SignatureInfo, meta_of
+from tilewright.jit._specialize_types import DynDim, TensorMeta, synthesize
+from tilewright.jit.specializer import Helper, Specializer, Variant
+from tilewright.ops.extents import as_dim
+from tilewright.source import Span
+
+FRAMEWORK_KEYWORDS = frozenset({"deps", "device"})
+"""Keywords of a call that are for the runtime, not for the callee."""
+
+
+@callee(Helper)
+def call_helper(p: FunctionParser, node: ast.Call, helper: Helper) -> Any:
+    """A helper of the specialized program: expanded in place, or called."""
+    given = match_call(p, node, helper)
+    constants = {
+        name: p.evaluate(given.pop(name))
+        for name in helper.member.constant_names
+    }
+    variant = _variant(p, node, helper, constants)
+    arguments = {name: p.operand(expression) for name, expression in given.items()}
+    call = ast.copy_location(ast.Call(node.func, list(given.values()), []), node)
+    if helper.member.definition.kind == "inline":
+        result = _expand(p, call, variant, arguments)
+        helper.specializer.declare_inline(variant)
+    else:
+        result = _call(p, node, call, helper.specializer, variant, arguments)
+    refresh_arguments(p, call)
+    return result
+
+
+def _variant(
+    p: FunctionParser, node: ast.Call, helper: Helper, constants: Mapping[str, Any]
+) -> Variant:
+    try:
+        return helper.specializer.variant(helper.member, constants)
+    except TilewrightError as error:
+        raise error.locate(p.span(node)) from None
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+def match_call(p: FunctionParser, node: ast.Call, helper: Helper) -> dict[str, ast.expr]:
+    """The expression of each parameter, in parameter order; defaults are constants."""
+    names = [argument.arg for argument in helper.member.info.parameters]
+    given = dict(zip(names, node.args))
+    if len(node.args) > len(names):
+        raise _wrong_count(p, node, helper, len(node.args))
+    for keyword in node.keywords:
+        if keyword.arg in FRAMEWORK_KEYWORDS and keyword.arg not in names:
+            continue
+        if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
+            raise ParserTypeError(
+                f"Function '{helper.name}' does not take the keyword '{keyword.arg}' here",
+                p.span(keyword),
+                f"Its parameters are {', '.join(names)}.",
+            )
+        given[keyword.arg] = keyword.value
+    defaults = helper.member.definition.defaults
+    for name in names:
+        if name not in given and name in defaults:
+            given[name] = ast.copy_location(ast.Constant(defaults[name]), node)
+    if len(given) < len(names):
+        raise _wrong_count(p, node, helper, len(given))
+    return {name: given[name] for name in names}
+
+
+def _wrong_count(
+    p: FunctionParser, node: ast.Call, helper: Helper, count: int
+) -> ParserTypeError:
+    names = [argument.arg for argument in helper.member.info.parameters]
+    return ParserTypeError(
+        f"Function '{helper.name}' expects {len(names)} argument(s), got {count}",
+        p.span(node),
+        f"Its parameters are {', '.join(names)}.",
+    )
+
+
+# ---- expansion and calls -------------------------------------------------------------------------
+
+
+def _expand(
+    p: FunctionParser, call: ast.Call, variant: Variant, arguments: Mapping[str, Any]
+) -> Any:
+    site = p.span(call)
+    fitted = {
+        name: _fitted(variant.signature[name], value) for name, value in arguments.items()
+    }
+    types = {name: v.type for name, v in fitted.items() if isinstance(v, Value)}
+    scalars = {name: _scalar_value(value) for name, value in fitted.items()}
+    check_contract(variant.name, variant.signature, types, scalars, site)
+    return expand(p.state, _inline_function(variant), list(fitted.values()), site)
+
+
+def _inline_function(variant: Variant) -> InlineFunction:
+    """The helper without annotations: `check_contract` has compared the types."""
+    node, spec = copy.copy(variant.node), copy.copy(variant.node.args)
+    spec.args = [ast.copy_location(ast.arg(a.arg), a) for a in spec.args]
+    node.args = spec
+    captured = CapturedFunction(node, variant.captured.source)
+    return InlineFunction(variant.name, captured, variant.names)
+
+
+def _fitted(parameter: Parameter, value: Any) -> Any:
+    """A number as a constant of the declared scalar type."""
+    if parameter.kind == "typed" and isinstance(parameter.type, ScalarType) and is_number(value):
+        return constant(value, parameter.type.dtype)
+    return value
+
+
+def _scalar_value(value: Any) -> Dim | None:
+    """The extent that an integer scalar argument is, or None."""
+    if isinstance(value, Value):
+        literal = literal_of(value)
+        if isinstance(literal, int) and not isinstance(literal, bool):
+            return literal
+        is_integer = isinstance(value.type, ScalarType) and value.type.dtype.is_int()
+        return as_dim(value) if is_integer else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _call(
+    p: FunctionParser,
+    node: ast.Call,
+    call: ast.Call,
+    specializer: Specializer,
+    variant: Variant,
+    arguments: Mapping[str, Any],
+) -> Any:
+    types: dict[str, Type] = {}
+    for name, value in arguments.items():
+        parameter = variant.signature[name]
+        if parameter.kind == "typed":
+            types[name] = parameter.type
+        else:
+            types[name] = parameter_type(p.as_value(value).type)
+    function = specializer.typed(variant, types)
+    attrs = tuple(
+        (keyword.arg, as_attr(p.evaluate(keyword.value)))
+        for keyword in node.keywords
+        if keyword.arg in FRAMEWORK_KEYWORDS and keyword.arg is not None
+    )
+    results = emit_function_call(p, call, function, list(arguments.values()), attrs)
+    return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def parameter_type(type_: Type) -> Type:
+    """The type of a bare parameter that is given a value of `type_`.
+
+    An extent that is an expression becomes a placeholder of the callee's own, which it reads from
+    the actual tensor; the same expression twice is one placeholder.
+    """
+    meta = meta_of(type_)
+    if meta is None:
+        return type_
+    assert hasattr(type_, "shape")
+    made: dict[Dim, DynDim] = {}
+    shape = tuple(
+        extent
+        if isinstance(extent, int)
+        else made.setdefault(extent, synthesize(f"d{len(made)}"))
+        for extent in type_.shape  # type: ignore[attr-defined]
+    )
+    return TensorMeta(shape, meta.dtype, meta.layout).type
+
+
+# ---- the contract of an inline helper ------------------------------------------------------------
+
+
+def check_contract(
+    name: str,
+    signature: SignatureInfo,
+    types: Mapping[str, Type],
+    scalars: Mapping[str, Dim | None],
+    site: Span | None,
+) -> None:
+    """Compares argument types with declared ones; raises argument errors naming the parameter.
+
+    Known scalars are substituted first; dimensions left open are solved from physical extents,
+    in parameter order, and shared by all parameters.
+    """
+    matcher = Matcher(f"inline helper '{name}'")
+    typed = [p for p in signature.runtime if p.kind == "typed" and p.name in types]
+    for placeholder, value in _placeholders(signature, scalars):
+        matcher.bound[placeholder] = value
+    for parameter in typed:
+        try:
+            matcher.match(parameter.name, parameter.type, types[parameter.name])
+        except TilewrightError as error:
+            raise error.locate(site) from None
+    for parameter in typed:
+        try:
+            _check_views(matcher, parameter.type, types[parameter.name])
+        except TilewrightError as error:
+            error.message = f"inline helper '{name}': parameter '{parameter.name}': {error.message}"
+            error.args = (error.message,)
+            raise error.locate(site) from None
+
+
+def _placeholders(
+    signature: SignatureInfo, scalars: Mapping[str, Dim | None]
+) -> list[tuple[Symbol, Dim]]:
+    """What the scalar parameters that occur in declared extents are given."""
+    given: list[tuple[Symbol, Dim]] = []
+    for name, placeholder in signature.placeholders.items():
+        value = scalars.get(name)
+        if value is not None:
+            given.append((placeholder, value))
+    return given
+
+
+def _check_views(matcher: Matcher, declared: Type, actual: Type) -> None:
+    if isinstance(declared, TupleType) and isinstance(actual, TupleType):
+        for left, right in zip(declared.items, actual.items):
+            _check_views(matcher, left, right)
+    if not (isinstance(declared, TileType) and isinstance(actual, TileType)):
+        return
+    if declared.view is None:
+        return
+    view = actual.view or TileView()
+    if declared.view.valid_shape is not None:
+        _match_extents(
+            matcher, "valid extent", declared.view.valid_shape, view.valid_shape or actual.shape
+        )
+    if declared.view.stride is not None:
+        if view.stride is None and any(_has_symbols(dim) for dim in declared.view.stride):
+            raise StrideMismatch(
+                f"its declared strides {list(map(str, declared.view.stride))} depend on scalars; "
+                "the argument has no explicit strides",
+                hint="Give the argument a pl.TileView with stride=[...].",
+            )
+        if view.stride is not None:
+            _match_extents(matcher, "stride", declared.view.stride, view.stride)
+    if declared.view.start_offset is not None:
+        _match_extents(
+            matcher, "start offset", (declared.view.start_offset,), (view.start_offset or 0,)
+        )
+
+
+def _match_extents(matcher: Matcher, what: str, wanted: Shape, given: Shape) -> None:
+    if len(wanted) != len(given):
+        raise ShapeMismatch(f"expects {len(wanted)} {what}s, got {len(given)}")
+    for axis, (left, right) in enumerate(zip(wanted, given)):
+        known = left if isinstance(left, int) else substitute(left, dict(matcher.bound))
+        if not (known == right or equal(known, right) is not False):
+            raise ShapeMismatch(f"expects {what} {axis} = {known}, got {right}")
+        if not matcher.match_dim(left, right):
+            raise ShapeMismatch(f"expects {what} {axis} = {left}, got {right}")
+
+
+def _has_symbols(dim: Dim) -> bool:
+    return not isinstance(dim, int) and any(True for _ in symbols(dim))
+
+
+__all__ = ["call_helper", "check_contract", "match_call", "parameter_type"]

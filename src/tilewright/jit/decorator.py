@@ -1,0 +1,322 @@
+"""`@pl.jit` and its relatives: JITFunction, which owns dependency graphs and compiled objects."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType, FunctionType
+from typing import Any
+
+from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
+from tilewright.frontend import capture
+from tilewright.frontend.function import Options
+from tilewright.ir.core import Program
+from tilewright.ir.enums import FunctionType as FunctionKind
+from tilewright.ir.enums import Level, Role
+from tilewright.ir.types import TileType, Type
+from tilewright.jit import _arguments, _call_binding, cache, driver, specializer
+from tilewright.jit._arguments import BoundCall, SignatureInfo
+from tilewright.jit.build import lower_watched
+from tilewright.jit.cache import Key
+from tilewright.jit.compiled import CompiledProgram
+from tilewright.jit.options import CompileOptions, resolve_options
+from tilewright.jit.specializer import Definition, Graph, HelperKind, Specializer
+from tilewright.runtime import process
+from tilewright.runtime.config import RunConfig
+from tilewright.runtime.records import MAX_VARIANTS
+from tilewright.runtime.stub import Launcher
+
+CALL_RULES = (_call_binding,)
+"""Imported for the parser's rules that it registers."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, with everything it depends on read once."""
+
+    graph: Graph
+    bound: BoundCall
+    signature: SignatureInfo
+    types: Mapping[str, Type]
+    options: CompileOptions
+    key: Key
+
+
+class JITFunction(Launcher):
+    """A function that is specialized and compiled when it is called, once per set of constants.
+
+    Calling it checks the arguments, compiles if it must, and runs: with every parameter it writes
+    Out and InOut arrays in place, with inputs only it allocates the Out arrays. Raises the author
+    errors of `tilewright.errors`.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self._lock = threading.RLock()
+        self._graph: Graph | None = None
+        self._compiled: dict[str, CompiledProgram] = {}
+        self._building: dict[str, threading.Lock] = {}
+        functools.update_wrapper(self, definition.function)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.definition.name
+
+    @property
+    def param_names(self) -> list[str]:
+        """The parameters that a compiled object takes, in order; constexpr ones are not among them."""
+        shells = self._current_graph().entry.shells
+        return [p.name for p in shells if p.kind != "constexpr"]
+
+    @property
+    def output_param_names(self) -> list[str]:
+        """The Out and InOut parameters, in order."""
+        shells = self._current_graph().entry.shells
+        return [p.name for p in shells if p.direction is not _arguments.ParamDirection.In]
+
+    def __repr__(self) -> str:
+        return f"<pl.jit {self.definition.kind} {self.name}>"
+
+    # Requests
+
+    def compile(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
+        """The compiled object for these sample arguments (or, without any, for the annotations).
+
+        Arguments are inspected for shape and dtype only; scalars need no value. The same object
+        comes back for every request with the same key, except for diagnostic requests.
+        """
+        return self._obtain(self._request(args, kwargs, config))
+
+    def warmup(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
+        """`compile`, with every binary ready to run; nothing is executed."""
+        compiled = self.compile(*args, config=config, **kwargs)
+        for each in compiled.entries:
+            each.prepare()
+        return compiled
+
+    def specialize(self, *args: Any, **kwargs: Any) -> Program:
+        """The specialized program before any pass; nothing is cached. Takes no `config`."""
+        if "config" in kwargs:
+            raise TypeError(f"{self.name}.specialize() takes no config: no option changes its result")
+        return self._specialized(self._request(args, kwargs, None))
+
+    def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Program:
+        """The program after every pass: one function of loops and scalars."""
+        request = self._request(args, kwargs, config)
+        with request.options.checks():
+            return lower_watched(self._specialized(request), self.name)
+
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The specialized program as Python text, for reading."""
+        request = self._request(args, kwargs, None)
+        made = Specializer(request.graph)
+        made.program(request.bound.constants, request.types, request.signature)
+        return specializer.source_text(made)
+
+    def key(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Key:
+        """The named parts that select the artifact of a request."""
+        return self._request(args, kwargs, config).key
+
+    def call_slowly(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
+        """One call with every check done in Python."""
+        if self.definition.kind == "inline":
+            raise InvalidOperationError(
+                f"'{self.name}' is an inline helper and cannot be called from Python",
+                hint="Call it in the body of a @pl.jit function.",
+            )
+        request = self._request(args, kwargs, config, check=False)
+        compiled = self._obtain(request)
+        if config is not None and config.codegen_only:
+            return None
+        values = [
+            request.bound.values[p.name]
+            for p in request.signature.runtime
+            if p.name in request.bound.values
+        ]
+        if config is None and not request.options.is_fresh:
+            self._remember(request, compiled)
+        return compiled.call_slowly(*values, config=config)
+
+    def _request(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        config: RunConfig | None,
+        *,
+        check: bool = True,
+    ) -> Request:
+        options = resolve_options(config)
+        graph = self._current_graph()
+        bound = _arguments.bind_call(self.name, graph.entry.shells, args, kwargs)
+        signature = graph.signature(bound.constants)
+        types = self._types(graph, signature, bound, check)
+        key = cache.make_key(
+            self.name, graph.digest, signature.runtime, types, bound.constants, options
+        )
+        return Request(graph, bound, signature, types, options, key)
+
+    def _types(
+        self, graph: Graph, signature: SignatureInfo, bound: BoundCall, check: bool
+    ) -> dict[str, Type]:
+        axes: dict[str, dict[int, Any]] = {}
+        for declared in graph.entry.info.dynamic_axes:
+            symbol = self._dynamic_symbol(graph, declared.symbol)
+            axes.setdefault(declared.param, {})[declared.axis] = symbol
+        types = {
+            p.name: _arguments.bound_type(
+                self.name, p, bound.values, axes.get(p.name, {}), check=check
+            )
+            for p in signature.runtime
+        }
+        for parameter in signature.runtime:
+            if isinstance(types[parameter.name], TileType):
+                raise ParserTypeError(
+                    f"{self.name}: parameter '{parameter.name}' is a pl.Tile; a function that is "
+                    "called from Python takes tensors and scalars",
+                    parameter.span,
+                    "Take a pl.Tensor and load the tile, or make the function a @pl.jit.inline.",
+                )
+        return types
+
+    def _dynamic_symbol(self, graph: Graph, name: str) -> Any:
+        declared = graph.entry.info.dynamic_symbols.get(name)
+        return declared if declared is not None else graph.entry.names.names.lookup(name)
+
+    # Graphs and objects
+
+    def _current_graph(self) -> Graph:
+        """The dependency graph as the names are now."""
+        graph = self._graph
+        if graph is None or not graph.is_current():
+            self._graph = graph = specializer.build_graph(self.definition, self._discover)
+        return graph
+
+    def _discover(self, value: Any) -> Definition | None:
+        """The definition of a helper that a name may mean."""
+        if not isinstance(value, JITFunction) or value is self:
+            return None
+        is_entry = value.definition.kind in ("entry", "host")
+        return None if is_entry and self.definition.kind != "host" else value.definition
+
+    def _obtain(self, request: Request) -> CompiledProgram:
+        if request.options.is_fresh:
+            return self._build(request)
+        digest = request.key.digest
+        with self._lock:
+            found = self._compiled.get(digest)
+            if found is not None:
+                return found
+            building = self._building.setdefault(digest, threading.Lock())
+        with building:
+            found = self._compiled.get(digest)
+            if found is None:
+                found = self._build(request)
+                with self._lock:
+                    self._compiled[digest] = found
+                    self._building.pop(digest, None)
+        return found
+
+    def _build(self, request: Request) -> CompiledProgram:
+        program = self._specialized(request)
+        return driver.compile_program(program, self.name, request.options)
+
+    def _specialized(self, request: Request) -> Program:
+        made = Specializer(request.graph)
+        return made.program(request.bound.constants, request.types, request.signature)
+
+    def _remember(self, request: Request, compiled: CompiledProgram) -> None:
+        """Lets the native entry answer the next call like this one."""
+        guards = request.graph.guards
+        defaults = self.definition.defaults
+        is_default = all(
+            name in defaults and defaults[name] is value
+            for name, value in request.bound.constants.items()
+        )
+        if guards is None or not is_default:
+            return
+        made = compiled.variants_of(guards, process.current_epoch())
+        with self._lock:
+            kept = [v for v in self.variants if v.epoch == process.current_epoch()]
+            self.set_variants([*made, *kept][:MAX_VARIANTS])
+
+
+# ---- decorators ----------------------------------------------------------------------------------
+
+
+def _decorate(
+    func: Any,
+    kind: HelperKind,
+    options: Options,
+    frame: FrameType,
+    facts: tuple[tuple[str, str], ...] = (),
+) -> JITFunction:
+    if isinstance(func, JITFunction):
+        raise ParserSyntaxError(f"'{func.name}' is decorated with @pl.jit twice")
+    if not isinstance(func, FunctionType):
+        raise ParserSyntaxError(f"@pl.jit decorates a function, not {func!r}")
+    return JITFunction(Definition(func, kind, options, capture.enclosing_locals(frame), facts))
+
+
+def _applied(func: Any, make: Callable[[Any], JITFunction]) -> Any:
+    """A decorator used with or without arguments."""
+    return make if func is None else make(func)
+
+
+def _frame() -> FrameType:
+    return sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+
+
+class Jit:
+    """`@pl.jit` and, as attributes, the decorators of its helpers.
+
+    A body is parsed, never run. Names that it inherits are folded into the program it becomes;
+    rebinding one makes the next request compile another.
+    """
+
+    def __call__(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
+        """An entry: an orchestration that Python calls."""
+        frame = _frame()
+        options = Options(FunctionKind.Orchestration, auto_scope=auto_scope)
+        return _applied(func, lambda f: _decorate(f, "entry", options, frame))
+
+    def host(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
+        """A host orchestrator, which may call entries."""
+        frame = _frame()
+        options = Options(
+            FunctionKind.Orchestration, Level.HOST, Role.Orchestrator, auto_scope=auto_scope
+        )
+        return _applied(func, lambda f: _decorate(f, "host", options, frame))
+
+    def incore(self, func: Any = None, /, *, level: Level | None = None) -> Any:
+        """A kernel on a core, called by entries."""
+        frame = _frame()
+        options = Options(FunctionKind.InCore, level)
+        return _applied(func, lambda f: _decorate(f, "incore", options, frame))
+
+    def inline(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
+        """A helper whose statements are read in place at each call."""
+        frame = _frame()
+        options = Options(FunctionKind.Inline, auto_scope=auto_scope)
+        return _applied(func, lambda f: _decorate(f, "inline", options, frame))
+
+    def opaque(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
+        """A function of its own, of no particular type."""
+        frame = _frame()
+        options = Options(FunctionKind.Opaque, auto_scope=auto_scope)
+        return _applied(func, lambda f: _decorate(f, "opaque", options, frame))
+
+    def graph(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
+        """A recordable orchestration fragment."""
+        frame = _frame()
+        options = Options(FunctionKind.Graph, auto_scope=auto_scope)
+        return _applied(func, lambda f: _decorate(f, "graph", options, frame))
+
+    def __repr__(self) -> str:
+        return "pl.jit"
+
+
+jit = Jit()

@@ -1,0 +1,523 @@
+"""Specialization: one request's functions, folded and typed, become a program.
+
+The specialized program is an AST with the author's spans, handed to the parser; its text, made by
+`source_text`, is for display and hashing only.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FunctionType
+from typing import Any, Literal
+
+from tilewright.errors import ParserError, ParserSyntaxError, TilewrightError
+from tilewright.frontend.annotations import Directed, DynVar, InOut, Out
+from tilewright.frontend.capture import CapturedFunction, FunctionNode
+from tilewright.frontend.decorators import annotations_of
+from tilewright.frontend.function import Options, parse_function
+from tilewright.frontend.inline import InlineFunction
+from tilewright.frontend.namespace import MISSING, Namespace
+from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
+from tilewright.ir.builder import finish_program
+from tilewright.ir.core import Function, Program
+from tilewright.ir.enums import FunctionType as FunctionKind
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.affine import Expr, Symbol, symbols
+from tilewright.ir.types import Dim, TupleType, Type
+from tilewright.jit import _ast_analysis, _source, _specialize_body, _specialize_values
+from tilewright.jit._arguments import NO_DEFAULT, Parameter, SignatureInfo, constexpr, read_signature
+from tilewright.jit._ast_analysis import SourceInfo
+from tilewright.jit._source import FunctionNames, Path, Resolution
+from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
+from tilewright.runtime.variants import Guard
+
+HelperKind = Literal["entry", "host", "incore", "inline", "opaque", "extern", "graph"]
+
+
+@dataclass(eq=False)
+class Definition:
+    """A decorated function: what never changes between requests."""
+
+    function: FunctionType
+    kind: HelperKind
+    options: Options
+    enclosing: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function.__name__
+
+    @cached_property
+    def info(self) -> SourceInfo:
+        """The analysis of its source."""
+        return _ast_analysis.analyse(self.function)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Default values by parameter."""
+        spec, function = self.info.node.args, self.function
+        positional = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
+        given = function.__defaults__ or ()
+        return {**dict(zip(positional[::-1], given[::-1])), **(function.__kwdefaults__ or {})}
+
+    @cached_property
+    def evaluated(self) -> dict[str, Any]:
+        """Annotations as Python evaluated them when the function was defined."""
+        return annotations_of(self.function)
+
+    @property
+    def key(self) -> str:
+        """Everything of the definition that selects an artifact."""
+        o = self.options
+        facts = ", ".join(f"{name}={value}" for name, value in self.facts)
+        level = o.level.name if o.level else None
+        return (
+            f"{self.info.digest} {self.kind} {o.func_type.name} {level} "
+            f"auto_scope={o.auto_scope} {facts}"
+        )
+
+
+@dataclass(eq=False)
+class Member:
+    """A definition in one request: its names as they were when the request came."""
+
+    definition: Definition
+    names: FunctionNames
+    resolutions: dict[Path, Resolution] = field(default_factory=dict[Path, Resolution])
+    helpers: dict[Path, Member] = field(default_factory=dict[Path, "Member"])
+
+    @property
+    def info(self) -> SourceInfo:
+        """The analysis of its source."""
+        return self.definition.info
+
+    def text(self, path: Path) -> str | None:
+        """The source text that a path folds to, or None."""
+        resolution = self.resolutions.get(path)
+        if resolution is None or resolution.value is MISSING or path in self.helpers:
+            return None
+        return _specialize_values.render_value(resolution.value)
+
+    @cached_property
+    def constant_names(self) -> tuple[str, ...]:
+        """The parameters annotated `pl.constexpr`."""
+        return tuple(a.arg for a in self.info.parameters if self._is_constant(a))
+
+    def _is_constant(self, argument: ast.arg) -> bool:
+        if argument.annotation is None:
+            return False
+        node = _ast_analysis.unquoted(argument.annotation)
+        path = _ast_analysis.path_of(node.value if isinstance(node, ast.Subscript) else node)
+        return path is not None and self.names.resolve(path).value is constexpr
+
+    @cached_property
+    def shells(self) -> tuple[Parameter, ...]:
+        """The parameters without their types, which constexpr values may decide."""
+        return tuple(map(self._shell, self.info.parameters))
+
+    def _shell(self, argument: ast.arg) -> Parameter:
+        kind = "constexpr" if argument.arg in self.constant_names else "bare"
+        span = self.info.captured.source.span(argument)
+        default = self.definition.defaults.get(argument.arg, NO_DEFAULT)
+        return Parameter(argument.arg, kind, self._direction(argument), None, span, default)
+
+    def _direction(self, argument: ast.arg) -> ParamDirection:
+        given = self.definition.evaluated.get(argument.arg)
+        if isinstance(given, Directed):
+            return given.direction
+        node = argument.annotation and _ast_analysis.unquoted(argument.annotation)
+        path = _ast_analysis.path_of(node.value) if isinstance(node, ast.Subscript) else None
+        found = None if path is None else self.names.resolve(path).value
+        return _DIRECTIONS.get(found, ParamDirection.In) if isinstance(found, type) else _IN
+
+    def only_enclosing(self, name: str) -> bool:
+        """True for a local of the enclosing function that no closure holds."""
+        function = self.definition.function
+        return (
+            name in self.definition.enclosing
+            and name not in function.__code__.co_freevars
+            and name not in function.__globals__
+        )
+
+    def signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
+        """The parameters, for these values of constexpr parameters."""
+        return read_signature(
+            self.info,
+            self.names.names,
+            self.definition.evaluated,
+            constants,
+            defaults=self.definition.defaults,
+            only_enclosing=self.only_enclosing,
+        )
+
+
+@dataclass(eq=False)
+class Graph:
+    """The functions of one request, the entry first, and what they were when it came.
+
+    `guards` is None when some name cannot be guarded; `is_portable` says that the digest means
+    the same in another process.
+    """
+
+    members: list[Member]
+    digest: str
+    guards: tuple[Guard, ...] | None
+    is_portable: bool
+    signatures: dict[str, SignatureInfo] = field(default_factory=dict[str, SignatureInfo])
+
+    @property
+    def entry(self) -> Member:
+        """The function that is called."""
+        return self.members[0]
+
+    def signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
+        """The entry's parameters for these constexpr values; read once."""
+        key = repr({n: _specialize_values.render_value(v) for n, v in constants.items()})
+        if key not in self.signatures:
+            self.signatures[key] = self.entry.signature(constants)
+        return self.signatures[key]
+
+    def is_current(self) -> bool:
+        """True while every name still means what it meant."""
+        return self.guards is not None and all(map(_source.holds, self.guards))
+
+
+_IN = ParamDirection.In
+_DIRECTIONS: dict[Any, ParamDirection] = {Out: ParamDirection.Out, InOut: ParamDirection.InOut}
+
+Discover = Callable[[Any], "Definition | None"]
+"""Gives the definition that an object stands for in a body, or None: it is no helper."""
+
+
+def build_graph(entry: Definition, discover: Discover) -> Graph:
+    """Finds every helper that `entry` may call, in one snapshot of the names."""
+    request = _source.RequestNamespace()
+    members: dict[int, Member] = {}
+
+    def visit(definition: Definition) -> Member:
+        known = members.get(id(definition))
+        if known is not None:
+            return known
+        names = request.of(definition.function, definition.enclosing)
+        member = members[id(definition)] = Member(definition, names)
+        for path in definition.info.reads:
+            for prefix in _prefixes(path):
+                found = names.resolve(prefix)
+                member.resolutions[prefix] = found
+                helper = discover(found.value)
+                if helper is not None:
+                    member.helpers[prefix] = visit(helper)
+                    break
+                if _specialize_values.render_value(found.value) is not None:
+                    break
+        return member
+
+    visit(entry)
+    return _finished(list(members.values()))
+
+
+def _prefixes(path: Path) -> Iterable[Path]:
+    """A path, then ever shorter beginnings of it."""
+    return (path[:length] for length in range(len(path), 0, -1))
+
+
+def _finished(members: list[Member]) -> Graph:
+    digest = hashlib.sha256()
+    number = {id(member): index for index, member in enumerate(members)}
+    guards: list[Guard] | None = []
+    is_portable = True
+    for member in members:
+        digest.update(member.definition.key.encode())
+        for path, resolution in member.resolutions.items():
+            if guards is not None:
+                guards = None if resolution.guards is None else [*guards, *resolution.guards]
+            helper = member.helpers.get(path)
+            text = member.text(path)
+            if helper is not None:
+                text = f"helper {number[id(helper)]}"
+            elif text is None and _is_callee(resolution.value):
+                text, is_portable = f"object {id(resolution.value)}", False
+            elif text is None and isinstance(resolution.value, DynVar):
+                text = f"dynamic {resolution.value.name}"
+            if text is not None:
+                digest.update(f"\n{'.'.join(path)} = {text}".encode())
+    return Graph(
+        members, digest.hexdigest(), None if guards is None else _source.merged(guards), is_portable
+    )
+
+
+def _is_callee(value: Any) -> bool:
+    return isinstance(value, (InlineFunction, Function))
+
+
+# ---- from a graph to a program -------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Helper:
+    """What a helper's name means in a specialized body: the parser's rule for it is in
+    `_call_binding`."""
+
+    member: Member
+    specializer: Specializer
+
+    @property
+    def name(self) -> str:
+        """The helper's name."""
+        return self.member.definition.name
+
+
+@dataclass(eq=False)
+class Variant:
+    """A helper for one set of constexpr values."""
+
+    member: Member
+    name: str
+    node: FunctionNode
+    names: Namespace
+    signature: SignatureInfo
+    constants: Mapping[str, Any]
+
+    @property
+    def captured(self) -> CapturedFunction:
+        """Its definition, folded."""
+        return CapturedFunction(self.node, self.member.info.captured.source)
+
+
+class Specializer:
+    """One request on its way from a graph to a program; it is what bodies may call."""
+
+    def __init__(self, graph: Graph, name: str | None = None) -> None:
+        self.graph = graph
+        self.name = name or graph.entry.definition.name
+        self.functions: dict[str, Function] = {}
+        self.externals: dict[str, Function] = {}
+        self.variants: dict[tuple[int, str], Variant] = {}
+        self.symbols: dict[str, DynVar] = {}
+        self._typed: dict[tuple[str, tuple[Type, ...]], Function] = {}
+        self._names: dict[int, str] = {}
+        self._active: list[str] = []
+        self._taken = {"pl", "pld", "self"}.union(*(m.info.local_names for m in graph.members))
+
+    def program(
+        self, constants: Mapping[str, Any], types: Mapping[str, Type], signature: SignatureInfo
+    ) -> Program:
+        """The specialized program; raises the author errors of its functions."""
+        entry = self.graph.entry
+        variant = self._make(entry, constants, self.name, signature)
+        self.variants[0, repr(constants)] = variant
+        function = self.read(variant, types)
+        self.functions.pop(self.name, None)
+        self.functions[self.name] = function
+        return finish_program(self.name, self.functions)
+
+    # Names
+
+    def fold(self, member: Member, path: Path) -> str | None:
+        """The text of an inherited name: a constant, or the name of what stays an object."""
+        resolution = member.resolutions.get(path)
+        if resolution is None or resolution.value is MISSING:
+            return None
+        kept = self._kept_object(member, path, resolution.value)
+        return member.text(path) if kept is None else self.unique_name(*kept)
+
+    def _kept_object(self, member: Member, path: Path, value: Any) -> tuple[Any, str] | None:
+        helper = member.helpers.get(path)
+        if helper is not None:
+            return helper, helper.definition.name
+        if isinstance(value, DynVar):
+            return value, value.name
+        return (value, value.name) if _is_callee(value) else None
+
+    def unique_name(self, owner: Any, label: str) -> str:
+        """The one name of an object in the specialized program."""
+        if id(owner) not in self._names:
+            name, count = label, 1
+            while name in self._taken:
+                count += 1
+                name = f"{label}__{count}"
+            self._taken.add(name)
+            self._names[id(owner)] = name
+        return self._names[id(owner)]
+
+    def namespace(self, member: Member) -> Namespace:
+        """What a folded body may refer to."""
+        names: dict[str, Any] = {"pl": _PL, "pld": _PLD, **member.info.dynamic_symbols}
+        for path, resolution in member.resolutions.items():
+            kept = self._kept_object(member, path, resolution.value)
+            if kept is not None:
+                owner, label = kept
+                value = Helper(owner, self) if isinstance(owner, Member) else owner
+                names[self.unique_name(owner, label)] = value
+                if isinstance(owner, DynVar):
+                    self.symbols[self.unique_name(owner, label)] = owner
+        return Namespace(names)
+
+    # Helpers
+
+    def variant(self, member: Member, constants: Mapping[str, Any]) -> Variant:
+        """The helper for these constexpr values; each distinct set has a name of its own."""
+        texts = {name: _specialize_values.render_value(value) for name, value in constants.items()}
+        for name, text in texts.items():
+            if text is None:
+                raise ParserError(
+                    f"{member.definition.name}: the constexpr parameter '{name}' is given "
+                    f"{constants[name]!r}, which has no source form"
+                )
+        key = self.graph.members.index(member), repr(texts)
+        if key not in self.variants:
+            base = self.unique_name(member, member.definition.name)
+            siblings = sum(number == key[0] for number, _ in self.variants)
+            name = base if not siblings else f"{base}__{siblings + 1}"
+            self.variants[key] = self._make(member, constants, name, member.signature(constants))
+        return self.variants[key]
+
+    def _make(
+        self, member: Member, constants: Mapping[str, Any], name: str, signature: SignatureInfo
+    ) -> Variant:
+        names = self.namespace(member)
+        node = _specialize_body.specialize_definition(
+            member.info, lambda path: self.fold(member, path), constants, name
+        )
+        return Variant(member, name, node, names, signature, constants)
+
+    def typed(self, variant: Variant, types: Mapping[str, Type]) -> Function:
+        """A helper with a body of its own, for arguments of these types."""
+        key = variant.name, tuple(types.values())
+        if key not in self._typed:
+            same = sum(name == variant.name for name, _ in self._typed)
+            name = variant.name if not same else f"{variant.name}__{same + 1}"
+            while name in self.functions:
+                name += "_"
+            self._typed[key] = self.functions[name] = self.read(variant, types, name)
+        return self._typed[key]
+
+    def read(self, variant: Variant, types: Mapping[str, Type], name: str | None = None) -> Function:
+        """Parses one folded definition with these parameter types."""
+        title = name or variant.name
+        definition = variant.member.definition
+        if variant.name in self._active:
+            raise ParserSyntaxError(f"'{title}' calls itself", variant.signature.parameters[0].span)
+        self._active.append(variant.name)
+        try:
+            return parse_function(
+                variant.node,
+                variant.names,
+                variant.captured.source,
+                callees=self,
+                options=definition.options,
+                evaluated=evaluated_annotations(variant.signature, types),
+                name=title,
+            )
+        finally:
+            self._active.pop()
+
+    def declare_inline(self, variant: Variant) -> None:
+        """Shows an inline helper in the program, as a function nothing calls, when it has types."""
+        if variant.name in self.functions:
+            return
+        types = {p.name: p.type for p in variant.signature.runtime if p.kind == "typed"}
+        if len(types) != len(variant.signature.runtime):
+            return
+        try:
+            self.functions[variant.name] = self.read(variant, types)
+        except TilewrightError:
+            return
+
+    # What bodies may call (the parser's `Callees`)
+
+    def method(self, name: str) -> Function | None:
+        """There is no `self`."""
+        del name
+
+    def method_names(self) -> Sequence[str]:
+        """Nothing to suggest."""
+        return ()
+
+    def use(self, function: Function) -> None:
+        """A function defined elsewhere joins the program; ParserSyntaxError on a clash."""
+        if self.functions.get(function.name, function) is not function:
+            raise ParserSyntaxError(
+                f"Conflicting external functions: two different functions are named "
+                f"'{function.name}'",
+                hint="Rename one of them.",
+            )
+        for inner in function.callees.values():
+            self.use(inner)
+        self.functions[function.name] = function
+
+
+_PL, _PLD = pl_namespace(), pld_namespace()
+
+
+def evaluated_annotations(signature: SignatureInfo, types: Mapping[str, Type]) -> dict[str, Any]:
+    """The annotations of a definition as the parser takes them."""
+    placeholders = set(signature.placeholders.values())
+    made: dict[str, Any] = {
+        p.name: _directed(p, types[p.name])
+        for p in signature.runtime
+        if p.name in types and not mentions(types[p.name], placeholders)
+    }
+    if not any(mentions(each, placeholders) for each in _listed(signature.returns)):
+        made["return"] = signature.returns
+    return made
+
+
+def _listed(returns: Any) -> Iterable[Any]:
+    return getattr(returns, "__args__", (returns,))
+
+
+def mentions(type_: Any, found: Container[Symbol]) -> bool:
+    """True when an extent of a type mentions one of the symbols."""
+    if isinstance(type_, TupleType):
+        return any(mentions(item, found) for item in type_.items)
+    return any(symbol in found for dim in dims_of(type_) for symbol in symbols(dim))
+
+
+def dims_of(type_: Any) -> Iterable[Dim]:
+    """Every extent, stride and offset of a type that is no number."""
+    view = getattr(type_, "view", None)
+    groups = (
+        getattr(type_, "shape", None),
+        getattr(view, "valid_shape", None),
+        getattr(view, "stride", None),
+        (getattr(view, "start_offset", None),),
+    )
+    return (dim for group in groups for dim in group or () if isinstance(dim, Expr))
+
+
+def _directed(parameter: Parameter, type_: Type) -> Any:
+    if parameter.direction is ParamDirection.In:
+        return type_
+    return Directed(parameter.direction, type_)
+
+
+def source_text(specializer: Specializer) -> str:
+    """The specialized program as Python text."""
+    lines = ["import tilewright.language as pl", "import tilewright.language.distributed as pld", ""]
+    lines += [f'{name} = pl.dynamic("{s.name}")' for name, s in specializer.symbols.items()]
+    body = [ast.unparse(ast.fix_missing_locations(v.node)) for v in specializer.variants.values()]
+    return "\n".join([*lines, *body]) + "\n"
+
+
+__all__ = [
+    "Definition",
+    "DynDim",
+    "FunctionKind",
+    "Graph",
+    "Helper",
+    "Member",
+    "ShapeDim",
+    "Specializer",
+    "TensorMeta",
+    "Variant",
+    "build_graph",
+    "evaluated_annotations",
+    "source_text",
+]
