@@ -58,6 +58,10 @@ class Structure:
     the last two the body gives (value, index) and the result is the index. FP16 and BF16
     contributions accumulate in FP32. Where a constraint of `write_mask` does not hold nothing is
     written. A result that is tied keeps the elements that are not written.
+
+    An axis of kind SCAN (at most one) runs in increasing order. The body then also gets, last, one
+    scalar per result: what it gave for that result at the point before along the axis, and at the
+    first point the element of `initial[k]`, whose indices do not mention the axis.
     """
 
     dims: tuple[Symbol, ...]
@@ -69,6 +73,7 @@ class Structure:
     combine: str = ""
     write_mask: tuple[Constraint, ...] = ()
     tests: tuple[tuple[Constraint, ...], ...] = ()
+    initial: tuple[Read, ...] = ()
 
     @property
     def is_pointwise(self) -> bool:

@@ -22,6 +22,7 @@ from tilewright.ops import (
     pl_reduce,
     pl_shape,
     reduce,
+    scan,
     shape,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "pl_reduce",
     "pl_shape",
     "reduce",
+    "scan",
     "shape",
 ]

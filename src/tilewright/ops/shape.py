@@ -39,7 +39,17 @@ from tilewright.ops.rules import (
     valid_of,
     with_valid,
 )
-from tilewright.ops.sampling import EVERY, FLOATS, INTS, fails, indices, sample, strided, tensor, tile
+from tilewright.ops.sampling import (
+    EVERY,
+    FLOATS,
+    INTS,
+    fails,
+    indices,
+    sample,
+    strided,
+    tensor,
+    tile,
+)
 from tilewright.ops.words import Array
 
 Scalars = tuple[Value, ...]

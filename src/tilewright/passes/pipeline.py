@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
-from tilewright.passes import contract, regions, single
+from tilewright.passes import contract, regions, scans, single
 from tilewright.passes.function import lower_function
 from tilewright.passes.inline_calls import inline_calls
 
-REGISTERED = (contract, regions, single)
+REGISTERED = (contract, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
 
 

@@ -211,7 +211,8 @@ class _Preparation:
                 f"{self._at(param)} is read-only; the kernel writes it",
                 hint=f"pass {param.name}.copy()",
             )
-        if any(stride == 0 and extent > 1 for extent, stride in zip(view.shape, view.strides)):
+        pairs = zip(view.shape, view.strides)
+        if 0 not in view.shape and any(stride == 0 and extent > 1 for extent, stride in pairs):
             raise StrideMismatch(
                 f"{self._at(param)} repeats elements (strides {view.strides}); "
                 "an output whose elements are distinct is accepted",
