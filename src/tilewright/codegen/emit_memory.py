@@ -337,9 +337,29 @@ def store_lanes(e: Emitter, dtype: str, place: str, ref: str, mask: str) -> None
     if not mask:
         e.text.do(f"store {kind} {ref}, ptr {place}, align {size}")
         return
+    lane = only_lane(mask)
+    if lane is not None:
+        one = e.text.let(f"extractelement {kind} {ref}, i64 {lane}")
+        e.text.do(f"store {element} {one}, ptr {place_of(e, element, place, lane)}, align {size}")
+        return
     suffix = f"v{LANES}{SUFFIX.get(element, element)}.p0"
     arguments = f"{kind} {ref}, ptr align {size} {place}, {MASK} {mask}"
     e.text.do(f"call void @llvm.masked.store.{suffix}({arguments})")
+
+
+def only_lane(mask: str) -> int | None:
+    """The one lane of a constant mask, if it has just one.
+
+    LLVM 22 makes one lane of a masked store of truncated integers as wide as before truncation,
+    so that it overwrites its neighbours; such a store has to be a scalar one.
+    """
+    lanes = mask.strip("<>").split(", ")
+    return lanes.index("i1 true") if mask.startswith("<") and lanes.count("i1 true") == 1 else None
+
+
+def place_of(e: Emitter, element: str, place: str, lane: int) -> str:
+    """The address of one lane of sixteen consecutive elements."""
+    return e.text.let(f"getelementptr {element}, ptr {place}, i64 {lane}") if lane else place
 
 
 def scatter(e: Emitter, dtype: str, pointers: str, ref: str, mask: str) -> None:
