@@ -23,6 +23,7 @@ from tilewright.passes.nodes import (
     make_node,
 )
 from tilewright.passes.plan import Plan, Target
+from tilewright.passes.scans import ScanNest, is_scan
 
 FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
@@ -177,7 +178,10 @@ def flush(lowering: Lowering) -> None:
     for group in groups:
         needed[group.index] = {node for node in group.nodes if needs_buffer(lowering, node)}
     for group in groups:
-        Nest(lowering, group, needed[group.index]).emit()
+        if is_scan(group.nodes[0]):
+            ScanNest(lowering, group).emit()
+        else:
+            Nest(lowering, group, needed[group.index]).emit()
     lowering.segment.clear()
 
 

@@ -19,7 +19,7 @@ OPEN_GROUPS = 8
 class Group:
     """Nodes that share rows. `options` maps a possible number of row axes to their extents."""
 
-    __slots__ = ("_mappings", "_symbols", "index", "nodes", "options")
+    __slots__ = ("_elements", "_mappings", "_symbols", "index", "nodes", "options")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -27,6 +27,7 @@ class Group:
         self.options: dict[int, tuple[Dim, ...]] | None = None
         self._symbols: dict[tuple[int, Dim], Symbol] = {}
         self._mappings: dict[Node, dict[Symbol, Expr]] = {}
+        self._elements: dict[Node, Indices | None] = {}
 
     @property
     def rows(self) -> tuple[Dim, ...]:
@@ -49,20 +50,23 @@ class Group:
         if found is None:
             dims, extents = node.structure.dims, node.structure.extents
             found = dict.fromkeys(dims, as_expr(0))
-            for k, axis in enumerate(node.wide_dims()):
+            for k, axis in enumerate(node.wide):
                 found[dims[axis]] = as_expr(self.symbol(k, extents[axis]))
             self._mappings[node] = found
         return found
 
     def element(self, node: Node) -> Indices | None:
         """The index of what `node` writes, over the loop variables; None where it is data."""
-        (write,) = node.structure.writes
-        exprs = tuple(index for index in write if isinstance(index, Expr))
-        return compose(exprs, self.mapping(node)) if len(exprs) == len(write) else None
+        if node not in self._elements:
+            (write,) = node.structure.writes
+            exprs = tuple(index for index in write if isinstance(index, Expr))
+            known = len(exprs) == len(write)
+            self._elements[node] = compose(exprs, self.mapping(node)) if known else None
+        return self._elements[node]
 
     def options_with(self, node: Node) -> dict[int, tuple[Dim, ...]]:
         """What is left of the options when `node` joins."""
-        extents = node.wide_extents()
+        extents = node.wide_extents
         given = {k: extents[:k] for k in row_counts(node)}
         if self.options is None:
             return given
@@ -71,10 +75,10 @@ class Group:
 
 def row_counts(node: Node) -> set[int]:
     """How many leading wide axes of `node` may be rows."""
-    wide = len(node.wide_dims())
+    wide = len(node.wide)
     if wide == 0:
         return {0}
-    if node.kind is Kind.REDUCE and (wide - 1) in node.reduced():
+    if node.kind is Kind.REDUCE and (wide - 1) in node.reduced:
         return {wide - 1} if node.ends_reduced() else {wide}
     return {wide - 1, wide}
 
@@ -142,8 +146,8 @@ def can_join(group: Group, node: Node) -> bool:
 
 def belongs(group: Group, node: Node) -> bool:
     """Shares its whole domain, or a value, with a node of the group."""
-    extents = node.wide_extents()
-    if any(extents == other.wide_extents() for other in group.nodes):
+    extents = node.wide_extents
+    if any(extents == other.wide_extents for other in group.nodes):
         return True
     return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
 
@@ -153,8 +157,8 @@ def options_with(group: Group, node: Node) -> dict[int, tuple[Dim, ...]]:
     options = group.options_with(node)
     for leaf in node.leaves:
         producer = leaf.producer
-        if producer is not None and producer.group is group and producer.reduced():
-            most = min(producer.reduced())
+        if producer is not None and producer.group is group and producer.reduced:
+            most = min(producer.reduced)
             options = {k: rows for k, rows in options.items() if k <= most}
     return options
 
@@ -197,7 +201,7 @@ def is_injective(node: Node) -> bool:
     (write,) = node.structure.writes
     plain = {index for index in write if isinstance(index, Expr)}
     dims = node.structure.dims
-    return all(as_expr(dims[axis]) in plain_terms(plain) for axis in node.wide_dims())
+    return all(as_expr(dims[axis]) in plain_terms(plain) for axis in node.wide)
 
 
 def plain_terms(exprs: set[Expr]) -> set[Expr]:

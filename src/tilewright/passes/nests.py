@@ -50,15 +50,15 @@ class Nest:
 
     def has_lanes(self, node: Node) -> bool:
         """True when `node` walks an axis inside a row."""
-        return len(node.wide_dims()) > len(self.rows)
+        return len(node.wide) > len(self.rows)
 
     def is_lane_reduction(self, node: Node) -> bool:
         """True when `node` reduces the axis inside a row."""
-        return node.kind is Kind.REDUCE and len(self.rows) in node.reduced()
+        return node.kind is Kind.REDUCE and len(self.rows) in node.reduced
 
     def is_row_reduction(self, node: Node) -> bool:
         """True when `node` accumulates from row to row."""
-        return node.kind is Kind.REDUCE and any(k < len(self.rows) for k in node.reduced())
+        return node.kind is Kind.REDUCE and any(k < len(self.rows) for k in node.reduced)
 
     def producers(self, node: Node) -> list[Node]:
         """The nodes of the group that `node` reads."""
@@ -104,7 +104,7 @@ class Nest:
 
     def pass_of(self, node: Node) -> Pass:
         """The pass over the row in which `node` is done."""
-        extent = node.wide_extents()[len(self.rows)]
+        extent = node.wide_extents[len(self.rows)]
         key = node.level, extent
         return self.passes.setdefault(key, Pass(*key))
 

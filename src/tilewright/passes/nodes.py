@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -107,24 +108,23 @@ class Node:
     storage: Storage | None = None
     forced: bool = False
     is_view: bool = False
+    wide: tuple[int, ...] = ()
+    wide_extents: tuple[Dim, ...] = ()
+    reduced: tuple[int, ...] = ()
 
     @property
     def is_pending(self) -> bool:
         """True between joining a group and being emitted."""
         return self.group is not None
 
-    def wide_dims(self) -> list[int]:
-        """Positions of the axes of the domain whose extent is not 1."""
-        return [axis for axis, extent in enumerate(self.structure.extents) if extent != 1]
-
-    def wide_extents(self) -> tuple[Dim, ...]:
-        """The extents that are not 1."""
-        return tuple(self.structure.extents[axis] for axis in self.wide_dims())
-
-    def reduced(self) -> list[int]:
-        """Positions, among the wide axes, of those reduced."""
-        kinds = self.structure.kinds
-        return [k for k, axis in enumerate(self.wide_dims()) if kinds[axis] is AxisKind.REDUCE]
+    def set_shape(self) -> None:
+        """Finds the axes of the domain whose extent is not 1, and those of them reduced."""
+        structure = self.structure
+        self.wide = tuple(axis for axis, extent in enumerate(structure.extents) if extent != 1)
+        self.wide_extents = tuple(structure.extents[axis] for axis in self.wide)
+        self.reduced = tuple(
+            k for k, axis in enumerate(self.wide) if structure.kinds[axis] is AxisKind.REDUCE
+        )
 
     def ends_reduced(self) -> bool:
         """True when the last axis of the domain is reduced and is not of extent 1."""
@@ -136,7 +136,8 @@ class Node:
 
 def direct_reads(structure: Structure) -> list[Read]:
     """The reads of shaped values."""
-    return [read for read in structure.reads if not isinstance(read.value.type, ScalarType)]
+    reads = (*structure.reads, *structure.initial)
+    return [read for read in reads if not isinstance(read.value.type, ScalarType)]
 
 
 def index_exprs(read: Read) -> Indices | None:
@@ -154,10 +155,11 @@ def make_node(op: Operation | None, structure: Structure, result: Value, positio
     """The node of a structured operation that gives `result`."""
     kind = kind_of(op, structure)
     node = Node(op, structure, result, kind, position)
+    node.set_shape()
     try_body(node)
     if op is not None and op.opdef.tied:
         (node.dest,) = values_of(op.operands[op.opdef.tied[0]])
-    if kind is Kind.REDUCE and not node.reduced():
+    if kind is Kind.REDUCE and not node.reduced:
         node.structure, node.kind = without_reduction(node), Kind.POINT
     return node
 
@@ -177,9 +179,10 @@ def try_body(node: Node) -> None:
     builder = Builder()
     scalars = [Value(ScalarType(element_dtype(read.value))) for read in structure.reads]
     tests = [Value(ScalarType(BOOL)) for _ in structure.tests]
+    before = [Value(ScalarType(element_dtype(read.value))) for read in structure.initial]
     index = tuple(Value(INDEX_SCALAR) for _ in structure.dims)
     with builder, builder.inside(Block()) as block:
-        results = structure.body((*scalars, *tests), index)
+        results = structure.body((*scalars, *tests, *before), index)
     used = {value for op in block.ops for value in op.inputs}.union(results)
     node.gives = tuple(map(element_dtype, results))
     node.uses_index = any(value in used for value in index)
@@ -220,11 +223,28 @@ def element_dtype(value: Value) -> DType:
 
 def compose(indices: Indices, mapping: dict[Symbol, Expr]) -> Indices:
     """`indices` with iteration symbols replaced."""
-    return tuple(substitute(index, mapping) for index in indices)
+    return tuple([replaced(index, mapping) for index in indices])
+
+
+def replaced(expr: Expr, mapping: Mapping[Symbol, Expr]) -> Expr:
+    """`expr` with symbols replaced; quick where it is a symbol or a constant."""
+    terms = expr.terms
+    if not terms:
+        return expr
+    if len(terms) == 1 and not expr.const:
+        [(atom, factor)] = terms.items()
+        if isinstance(atom, Symbol):
+            given = mapping.get(atom)
+            if given is None:
+                return expr
+            return given if factor == 1 else given * factor
+    return substitute(expr, mapping)
 
 
 def compose_mask(
     mask: tuple[Constraint, ...], mapping: dict[Symbol, Expr]
 ) -> tuple[Constraint, ...]:
     """`mask` with iteration symbols replaced."""
+    if not mask:
+        return mask
     return tuple(constraint.substitute(mapping) for constraint in mask)

@@ -57,6 +57,7 @@ class Scopes:
         self.stack: list[Scope] = [Scope(builder.block, 0)]
         self.values: dict[Symbol, Value] = {}
         self.homes: dict[Symbol, Scope] = {}
+        self._symbols: dict[Expr, tuple[Symbol, ...]] = {}
 
     @property
     def current(self) -> Scope:
@@ -90,10 +91,19 @@ class Scopes:
         """The outermost scope in which every symbol of `exprs` has a value."""
         found = self.stack[0]
         for expr in exprs:
-            for symbol in symbols(expr):
+            for symbol in self.symbols_of(expr):
                 scope = self.homes.get(symbol)
                 if scope is not None and scope.depth > found.depth:
                     found = scope
+        return found
+
+    def symbols_of(self, expr: Expr) -> tuple[Symbol, ...]:
+        """The symbols of `expr`; each expression is searched once."""
+        if not expr.terms:
+            return ()
+        found = self._symbols.get(expr)
+        if found is None:
+            found = self._symbols[expr] = symbols(expr)
         return found
 
     # ------------------------------------------------------------------ scalars
