@@ -342,6 +342,8 @@ def store_lanes(e: Emitter, dtype: str, place: str, ref: str, mask: str) -> None
         one = e.text.let(f"extractelement {kind} {ref}, i64 {lane}")
         e.text.do(f"store {element} {one}, ptr {place_of(e, element, place, lane)}, align {size}")
         return
+    if size < 4 and not mask.startswith("<"):
+        mask = unforeseen(e, mask)
     suffix = f"v{LANES}{SUFFIX.get(element, element)}.p0"
     arguments = f"{kind} {ref}, ptr align {size} {place}, {MASK} {mask}"
     e.text.do(f"call void @llvm.masked.store.{suffix}({arguments})")
@@ -350,11 +352,20 @@ def store_lanes(e: Emitter, dtype: str, place: str, ref: str, mask: str) -> None
 def only_lane(mask: str) -> int | None:
     """The one lane of a constant mask, if it has just one.
 
-    LLVM 22 makes one lane of a masked store of truncated integers as wide as before truncation,
-    so that it overwrites its neighbours; such a store has to be a scalar one.
+    LLVM 22 makes a masked store of truncated integers that keeps one lane as wide as the lane was
+    before truncation, so that it overwrites its neighbours; such a store has to be a scalar one.
     """
     lanes = mask.strip("<>").split(", ")
     return lanes.index("i1 true") if mask.startswith("<") and lanes.count("i1 true") == 1 else None
+
+
+def unforeseen(e: Emitter, mask: str) -> str:
+    """`mask`, such that LLVM cannot find out that it keeps just one lane (see `only_lane`)."""
+
+    def write() -> str:
+        return spread(e.text, e.text.let("icmp ne ptr %ctx, null"), "i1")
+
+    return e.text.let(f"and {MASK} {mask}, {e.hoist('unforeseen', write)}")
 
 
 def place_of(e: Emitter, element: str, place: str, lane: int) -> str:

@@ -59,3 +59,26 @@ def test_a_narrowed_tail_leaves_what_follows_alone(n: int, dtype: DType) -> None
 @pytest.mark.parametrize("dtype", [INT8, INT16, FP16, BF16])
 def test_the_tail_of_a_row_leaves_the_next_row_alone(n: int, dtype: DType) -> None:
     agree(accumulating(n, dtype), numbers(3, n, dtype=dtype), numbers(3, n, dtype=dtype))
+
+
+def chosen(n: int, lane: int, dtype: DType) -> Program:
+    """y[lane] = x[lane] + x[lane], narrowed: a mask that is known when code is made."""
+
+    def body(x: Value, y: Value) -> None:
+        def at(i: Value) -> None:
+            v = loop.load(x, (i,), None)
+            only = arith.eq(i, index(lane))
+            loop.store(y, (i,), cast(arith.add(v, v), dtype=dtype), only)
+
+        lanes(n, at)
+
+    room = buffer(n + 32, dtype=dtype)
+    return kernel_program([("x", buffer(n, dtype=INT32), IN), ("y", room, INOUT)], body)
+
+
+@pytest.mark.parametrize(("n", "lane"), [(16, 0), (16, 3), (16, 15), (5, 4), (65, 64), (18, 16)])
+@pytest.mark.parametrize("dtype", [INT8, INT16, BOOL, BF16])
+def test_a_mask_that_keeps_one_lane_leaves_the_others_alone(
+    n: int, lane: int, dtype: DType
+) -> None:
+    agree(chosen(n, lane, dtype), numbers(n, dtype=INT32), numbers(n + 32, dtype=dtype))
