@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend import indexing
@@ -117,7 +118,7 @@ def _locate(p: FunctionParser, value: Any, node: ast.stmt) -> None:
 
 
 def _unpack(p: FunctionParser, target: ast.Tuple | ast.List, value: Any, node: ast.stmt) -> None:
-    items: list[Any] = list(value) if isinstance(value, (tuple, list)) else [value]  # pyright: ignore[reportUnknownArgumentType]
+    items = list(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else [value]
     if len(items) != len(target.elts):
         raise ParserTypeError(
             f"Cannot unpack {len(items)} value(s) into {len(target.elts)} name(s)", p.span(node)
@@ -197,9 +198,11 @@ def rebind_written(p: FunctionParser, op: Operation) -> None:
 def refresh_arguments(p: FunctionParser, call: ast.Call) -> None:
     """Names given to a call that wrote their tensors mean the newest version after it."""
     for argument in call.args:
-        bound = p.scope.get(argument.id) if isinstance(argument, ast.Name) else None
+        if not isinstance(argument, ast.Name):
+            continue
+        bound = p.scope.get(argument.id)
         if isinstance(bound, Value) and p.versions.is_stale(bound):
-            p.scope[argument.id] = p.versions.newest(bound)  # pyright: ignore[reportAttributeAccessIssue]
+            p.scope[argument.id] = p.versions.newest(bound)
 
 
 @statement(ast.Return)

@@ -125,9 +125,8 @@ def call_function(p: FunctionParser, node: ast.Call, function: Function) -> Any:
 
 
 def _is_external(node: ast.Call) -> bool:
-    function = node.func
-    is_self = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
-    return not (is_self and function.value.id == "self")  # pyright: ignore[reportAttributeAccessIssue]
+    home = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return not (isinstance(home, ast.Name) and home.id == "self")
 
 
 def emit_function_call(

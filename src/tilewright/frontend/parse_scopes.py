@@ -154,4 +154,5 @@ def _leave(
 
 
 def _holds_values(bound: Any) -> bool:
-    return isinstance(bound, (list, tuple)) and any(isinstance(b, Value) for b in bound)  # pyright: ignore[reportUnknownVariableType]
+    items = cast("Sequence[Any]", bound if isinstance(bound, (list, tuple)) else ())
+    return any(isinstance(item, Value) for item in items)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
 from tilewright.frontend.values import constant, is_number
@@ -237,14 +237,14 @@ def _missing(opdef: OpDef[..., Any], count: int, attrs: dict[str, Any]) -> list[
 def as_operand(given: Any) -> Any:
     """One operand entry: numbers become constants, also inside lists."""
     if isinstance(given, (list, tuple)):
-        return tuple(as_operand(item) for item in given)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(map(as_operand, cast("Sequence[Any]", given)))
     return constant(given) if is_number(given) else given
 
 
 def as_attr(given: Any) -> Any:
     """One attribute: lists become tuples, scalars of the body become expressions."""
     if isinstance(given, (list, tuple)):
-        return tuple(as_attr(item) for item in given)  # pyright: ignore[reportUnknownVariableType]
+        return tuple(map(as_attr, cast("Sequence[Any]", given)))
     return as_dim(given) if isinstance(given, Value) else given
 
 

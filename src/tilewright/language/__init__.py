@@ -33,4 +33,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_names_under("pl")})
 
 
-__all__ = ["RUNTIME", "constexpr", "jit", "loads", "loads_program", "parse", "parse_program", *_PL]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["RUNTIME", "constexpr", "jit", "loads", "loads_program", "parse", "parse_program"]
+__all__ += _PL.keys()  # pyright: ignore[reportUnsupportedDunderAll]

@@ -158,7 +158,8 @@ def test_a_malformed_branch_is_refused_at_its_line(case: str) -> None:
     )
     with pytest.raises(kind, match=message) as caught:
         pl.parse(text, f"<{case}>")
-    assert caught.value.span is not None and caught.value.span.line >= 3  # type: ignore[attr-defined]
+    span = getattr(caught.value, "span", None)
+    assert span is not None and span.line >= 3
 
 
 def test_a_name_rebound_beside_a_yield_must_be_yielded_too() -> None:

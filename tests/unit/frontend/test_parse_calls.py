@@ -63,7 +63,7 @@ def test_a_call_for_its_effect_rebinds_what_it_writes() -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
-        def kernel(self, x: TB, out: pl.Out[TB], s: pl.Scalar[pl.FP32]):  # type: ignore[no-untyped-def]
+        def kernel(self, x: TB, out: pl.Out[TB], s: pl.FP32):  # type: ignore[no-untyped-def]
             pl.store(pl.mul(pl.load(x, [0, 0], [16, 16]), s), [0, 0], out)
 
         @pl.function(type=pl.FunctionType.Orchestration)

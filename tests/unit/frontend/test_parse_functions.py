@@ -92,12 +92,12 @@ def test_an_annotated_literal_takes_the_dtype() -> None:
 
 def test_bare_literals_are_index_fp32_and_bool() -> None:
     f = read("a = 3\nb = 0.5\nc = True\nreturn a, b, c", "n: pl.INT64")
-    assert [t.dtype.name for t in settled(f).return_types] == ["INDEX", "FP32", "BOOL"]  # type: ignore[attr-defined]
+    assert [t.dtype.name for t in settled(f).return_types] == ["INDEX", "FP32", "BOOL"]
 
 
 def test_typed_literals_and_mixed_widths() -> None:
     f = read("a = pl.const(3, pl.INT16) + n\nb = n + k\nreturn a, b", "n: pl.INT32, k: pl.INDEX")
-    assert [t.dtype.name for t in settled(f).return_types] == ["INT32", "INDEX"]  # type: ignore[attr-defined]
+    assert [t.dtype.name for t in settled(f).return_types] == ["INT32", "INDEX"]
 
 
 def test_scalars_of_different_kinds_do_not_combine() -> None:

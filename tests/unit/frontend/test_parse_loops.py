@@ -319,4 +319,5 @@ def test_a_malformed_loop_is_refused_at_its_line(case: str) -> None:
     )
     with pytest.raises(kind, match=message.replace("(", r"\(")) as caught:
         pl.parse(text, f"<{case}>")
-    assert caught.value.span is not None and caught.value.span.line >= 3  # type: ignore[attr-defined]
+    span = getattr(caught.value, "span", None)
+    assert span is not None and span.line >= 3
