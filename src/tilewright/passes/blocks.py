@@ -11,6 +11,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
 from tilewright.ir.types import ScalarType
 from tilewright.passes.elements import Elements
+from tilewright.passes.guards import guard
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nests import Nest
 from tilewright.passes.nodes import (
@@ -166,6 +167,7 @@ def read_scalar(lowering: Lowering, node: Node) -> None:
         if leaf.producer is not None or (leaf.storage is not None and leaf.storage.writers):
             flush(lowering)
             break
+    guard(lowering, node)
     elements = Elements(lowering, lowering.scopes.current)
     (scalar,) = elements.contributions(node, {})
     lowering.define_scalar(node.result, scalar)

@@ -227,10 +227,25 @@ class PassContext:
 
     def __enter__(self) -> PassContext:
         _stack().append(self)
+        _notify()
         return self
 
     def __exit__(self, *_: object) -> None:
         _stack().pop()
+        _notify()
+
+
+_listeners: list[Callable[[], object]] = []
+
+
+def on_context_change(listener: Callable[[], object]) -> None:
+    """Has `listener` called whenever a context is entered or left, on any thread."""
+    _listeners.append(listener)
+
+
+def _notify() -> None:
+    for listener in _listeners:
+        listener()
 
 
 class _Active(threading.local):

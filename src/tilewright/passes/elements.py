@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import BOOL, DType
@@ -9,10 +10,18 @@ from tilewright.errors import InternalError
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Value
-from tilewright.ir.structure import Indirect, Read
-from tilewright.ir.types import ScalarType
+from tilewright.ir.structure import Index, Indirect, Read
+from tilewright.ir.types import ScalarType, Shape
 from tilewright.ops import arith, loop
-from tilewright.passes.nodes import Indices, Kind, Node, compose, compose_mask, element_dtype
+from tilewright.passes.nodes import (
+    Indices,
+    Kind,
+    Node,
+    compose_mask,
+    element_dtype,
+    replaced,
+    shaped,
+)
 from tilewright.passes.scopes import Scope
 from tilewright.passes.storage import Storage
 
@@ -87,8 +96,9 @@ class Elements:
     def reads(self, node: Node, point: dict[Symbol, Expr], mask: Mask = ()) -> list[Value]:
         """The scalars that the body of `node` takes at `point`: its reads, then its tests."""
         scalars: list[Value] = []
-        for read in node.structure.reads:
-            scalars.append(self.read(read, point, mask, scalars))
+        for number, read in enumerate(node.structure.reads):
+            checks = number in node.unproven
+            scalars.append(self.read(read, point, mask, scalars, checks=checks))
         for test in node.structure.tests:
             scalars.append(self._test(compose_mask(test, point)))
         return scalars
@@ -112,17 +122,20 @@ class Elements:
         return self.scopes.constant(True, BOOL) if condition is None else condition
 
     def read(
-        self, read: Read, point: dict[Symbol, Expr], mask: Mask, scalars: list[Value]
+        self,
+        read: Read,
+        point: dict[Symbol, Expr],
+        mask: Mask,
+        scalars: list[Value],
+        *,
+        checks: bool = False,
     ) -> Value:
         """The element of one read at `point`."""
         own = compose_mask(read.mask, point)
         whole = (*own, *mask)
-        indices = tuple(
-            self.indirect(index, axis, scalars, point, whole)
-            if isinstance(index, Indirect)
-            else compose((index,), point)[0]
-            for axis, index in enumerate(read.indices)
-        )
+        indices = self.indices(read.indices, point, whole, scalars)
+        if checks:
+            indices = self.checked(indices, shaped(read.value).shape, point, whole)
         found = self.element(read.value, indices, whole)
         condition = self.scopes.condition(own)
         if condition is None or self._is_masked(read.value):
@@ -130,6 +143,21 @@ class Elements:
         zero = self.zero(element_dtype(read.value))
         with self.scopes.at(self.scope_of(indices, whole)):
             return arith.select(condition, found, zero)
+
+    def indices(
+        self,
+        given: Sequence[Index],
+        point: dict[Symbol, Expr],
+        mask: Mask,
+        scalars: Sequence[Value],
+    ) -> Indices:
+        """Indices at `point`; those that are data are checked."""
+        return tuple(
+            self.indirect(index, axis, scalars, point, mask)
+            if isinstance(index, Indirect)
+            else replaced(index, point)
+            for axis, index in enumerate(given)
+        )
 
     def _is_masked(self, value: Value) -> bool:
         """True when a masked element of `value` is 0 already: it is loaded."""
@@ -143,23 +171,38 @@ class Elements:
         self,
         index: Indirect,
         axis: int,
-        scalars: list[Value],
+        scalars: Sequence[Value],
         point: dict[Symbol, Expr],
         mask: Mask,
     ) -> Expr:
         """A checked data-dependent index, as an expression of a fresh symbol."""
-        given = scalars[index.read]
+        bound = replaced(as_expr(index.bound), point)
+        return self.check(scalars[index.read], bound, axis, point, mask)
+
+    def checked(
+        self, indices: Indices, shape: Shape, point: dict[Symbol, Expr], mask: Mask
+    ) -> Indices:
+        """`indices`, each after a check."""
+        return tuple(
+            self.check(self.scopes.index(index), as_expr(bound), axis, point, mask)
+            for axis, (index, bound) in enumerate(zip(indices, shape, strict=True))
+        )
+
+    def check(
+        self, given: Value, bound: Expr, axis: int, point: dict[Symbol, Expr], mask: Mask
+    ) -> Expr:
+        """An index after a check, as an expression of a fresh symbol."""
         scope = self.scope_of(tuple(point.values()), mask)
-        bound = self.scopes.index(compose((as_expr(index.bound),), point)[0])
+        limit = self.scopes.index(bound)
         condition = self.scopes.condition(mask)
-        key = (given, bound, condition, axis)
-        checked = scope.memo.get(key)
-        if checked is None:
+        key = (given, limit, condition, axis)
+        found = scope.memo.get(key)
+        if found is None:
             with self.scopes.at(scope):
-                checked = loop.check_index(given, bound, condition, axis=axis)
-            scope.memo[key] = checked
-            self.scopes.define_in(scope, checked.symbol, checked)
-        return as_expr(checked.symbol)
+                found = loop.check_index(given, limit, condition, axis=axis)
+            scope.memo[key] = found
+            self.scopes.define_in(scope, found.symbol, found)
+        return as_expr(found.symbol)
 
 
 def zero_of(dtype: DType) -> int | float | bool:

@@ -22,6 +22,7 @@ from tilewright.passes.groups import (
     window,
     write_window,
 )
+from tilewright.passes.guards import guard
 from tilewright.passes.nodes import (
     Indices,
     Kind,
@@ -31,6 +32,7 @@ from tilewright.passes.nodes import (
     direct_reads,
     index_exprs,
     make_node,
+    shaped,
 )
 from tilewright.passes.plan import Plan, Target
 from tilewright.passes.scopes import Scopes, require
@@ -195,6 +197,7 @@ class Lowering:
     def compute(self, node: Node) -> None:
         """A pointwise operation, reduction or scan of the author's."""
         self.nodes[node.result] = node
+        guard(self, node)
         if node.kind is Kind.FREE:
             self.note_view(node)
         else:
@@ -250,6 +253,7 @@ class Lowering:
         """A tied operation: `node` writes the memory of the version it replaces."""
         assert node.dest is not None
         self.nodes[node.result] = node
+        guard(self, node)
         node.storage = self.take_over(node.dest)
         self.separate(node)
         self.enqueue(node)
@@ -367,12 +371,6 @@ def pointwise(dims: tuple[Symbol, ...], shape: Shape, value: Value, body: Body) 
     kinds = (AxisKind.PARALLEL,) * len(dims)
     index = identity_map(dims)
     return Structure(dims, shape, kinds, (Read(value, index),), (index,), body)
-
-
-def shaped(value: Value) -> ShapedType:
-    """The type of a tensor or tile."""
-    assert isinstance(value.type, ShapedType), value.type
-    return value.type
 
 
 def buffer_type_of(type_: ShapedType, strides: Shape | None = None) -> BufferType:

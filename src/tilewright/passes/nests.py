@@ -8,14 +8,22 @@ from dataclasses import dataclass, field
 from tilewright.ir.affine import as_expr
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ForKind
-from tilewright.ir.structure import Indirect
 from tilewright.ir.types import Dim
 from tilewright.ops import loop
 from tilewright.passes import combine as combining
 from tilewright.passes.elements import Elements, zero_of
 from tilewright.passes.groups import Group
-from tilewright.passes.lowering import Lowering, shaped
-from tilewright.passes.nodes import CHEAP, Indices, Kind, Node, compose, compose_mask, element_dtype
+from tilewright.passes.guards import WRITE
+from tilewright.passes.lowering import Lowering
+from tilewright.passes.nodes import (
+    CHEAP,
+    Indices,
+    Kind,
+    Node,
+    compose_mask,
+    element_dtype,
+    shaped,
+)
 from tilewright.passes.storage import Storage
 
 Store = Callable[[], None]
@@ -232,13 +240,10 @@ class Nest:
         (scalar,) = self.elements.apply(node, mapping, scalars, self.scopes.current)
         mask = compose_mask(node.structure.write_mask, mapping)
         (write,) = node.structure.writes
-        indices = tuple(
-            self.elements.indirect(index, axis, scalars, mapping, mask)
-            if isinstance(index, Indirect)
-            else compose((index,), mapping)[0]
-            for axis, index in enumerate(write)
-        )
+        indices = self.elements.indices(write, mapping, mask, scalars)
         assert node.storage is not None
+        if WRITE in node.unproven:
+            indices = self.elements.checked(indices, node.storage.shape, mapping, mask)
         return [self.store(node.storage, indices, scalar, self.scopes.condition(mask))]
 
     def store(

@@ -108,6 +108,8 @@ class Node:
     storage: Storage | None = None
     forced: bool = False
     is_view: bool = False
+    unproven: set[int] = field(default_factory=set[int])
+    extents: dict[Symbol, Dim] = field(default_factory=dict[Symbol, Dim])
     wide: tuple[int, ...] = ()
     wide_extents: tuple[Dim, ...] = ()
     reduced: tuple[int, ...] = ()
@@ -121,6 +123,7 @@ class Node:
         """Finds the axes of the domain whose extent is not 1, and those of them reduced."""
         structure = self.structure
         self.wide = tuple(axis for axis, extent in enumerate(structure.extents) if extent != 1)
+        self.extents = dict(zip(structure.dims, structure.extents, strict=True))
         self.wide_extents = tuple(structure.extents[axis] for axis in self.wide)
         self.reduced = tuple(
             k for k, axis in enumerate(self.wide) if structure.kinds[axis] is AxisKind.REDUCE
@@ -219,6 +222,12 @@ def element_dtype(value: Value) -> DType:
     type_ = value.type
     assert isinstance(type_, (ScalarType, ShapedType))
     return type_.dtype
+
+
+def shaped(value: Value) -> ShapedType:
+    """The type of a tensor or tile."""
+    assert isinstance(value.type, ShapedType), value.type
+    return value.type
 
 
 def compose(indices: Indices, mapping: dict[Symbol, Expr]) -> Indices:

@@ -1,23 +1,59 @@
-"""The one pipeline from tile IR to loop IR."""
+"""The one pipeline from tile IR to loop IR: a tuple of passes, and those who watch them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.passes import contract, regions, scans, single
+from tilewright.passes.context import (
+    Instrument,
+    PassContext,
+    VerificationInstrument,
+    VerificationLevel,
+)
 from tilewright.passes.function import lower_function
 from tilewright.passes.inline_calls import inline_calls
 
 REGISTERED = (contract, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
 
+Pass = Callable[[Program, str], Program]
 
-def lower(program: Program, entry: str) -> Program:
+
+def lower_entry(program: Program, entry: str) -> Program:
+    """The program of one loop-level function that does what `entry`, which calls nothing, does."""
+    return finish_program(program.name, {entry: lower_function(program[entry])})
+
+
+PIPELINE: tuple[Pass, ...] = (
+    inline_calls,  # first: lowering sees one function
+    lower_entry,
+)
+
+
+def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) -> Program:
     """The program of one loop-level function that does what `entry` of `program` does.
 
     Its parameters are those of `entry`, tensors as buffers, then one Out buffer per returned value
     that is not a parameter; attribute `results` says where each returned value is (see
-    `passes.function`). Raises UnsupportedFeatureError and StaleRead, located.
+    `passes.function`). `instruments`, and those of the active PassContext, see every pass. Raises
+    UnsupportedFeatureError and StaleRead, located.
     """
-    flat = inline_calls(program, entry)
-    return finish_program(program.name, {entry: lower_function(flat[entry])})
+    watching = [*instruments, *_ambient_instruments()]
+    for step in PIPELINE:
+        for instrument in watching:
+            instrument.before_pass(step.__name__, program)
+        program = step(program, entry)
+        for instrument in watching:
+            instrument.after_pass(step.__name__, program)
+    return program
+
+
+def _ambient_instruments() -> list[Instrument]:
+    context = PassContext.current()
+    if context is None:
+        return []
+    asks = context.verification_level not in (None, VerificationLevel.NONE)
+    return [*context.instruments, *([VerificationInstrument()] if asks else [])]

@@ -112,9 +112,7 @@ class ScanNest:
         rank = len(self.structure.dims)
         shape = self.structure.extents[self.axis + 1 :]
         before = self.lowering.allocate(shape, element_dtype(self.node.result))
-        self.loops(
-            self.axis + 1, rank, ForKind.Lanes, lambda: self.put(before, self.initial())
-        )
+        self.loops(self.axis + 1, rank, ForKind.Lanes, lambda: self.put(before, self.initial()))
         symbol = self.symbol(self.axis)
 
         def body() -> Sequence[Value]:

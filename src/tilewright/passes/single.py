@@ -11,8 +11,8 @@ from tilewright.ir.structure import Read, Structure
 from tilewright.ops import memory
 from tilewright.ops.extents import as_dims
 from tilewright.passes.blocks import lowers, read_scalar
-from tilewright.passes.lowering import Lowering, shaped
-from tilewright.passes.nodes import make_node
+from tilewright.passes.lowering import Lowering
+from tilewright.passes.nodes import make_node, shaped
 
 
 def index_of(indices: Iterable[Any]) -> tuple[Expr, ...]:

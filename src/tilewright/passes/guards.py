@@ -1,0 +1,116 @@
+"""Checks of accesses that are not proven to stay inside: one per window, not one per element.
+
+Only offsets that are data, or that the affine engine cannot bound, are checked. A window under a
+mask that cannot be proven is checked element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.ir.affine import Constraint, Expr, Symbol, implies, less, less_equal
+from tilewright.ir.structure import Index, Indirect
+from tilewright.ir.types import Dim, Shape, ShapedType
+from tilewright.ops import loop
+from tilewright.passes.groups import window
+from tilewright.passes.nodes import Node
+
+if TYPE_CHECKING:
+    from tilewright.passes.lowering import Lowering
+
+Mask = tuple[Constraint, ...]
+
+WRITE = -1
+"""The number of the write of a node, where reads count from 0."""
+
+
+def guard(lowering: Lowering, node: Node) -> None:
+    """Emits the checks that the accesses of `node` need, at its place in the program."""
+    structure = node.structure
+    for number, read in enumerate(structure.reads):
+        type_ = read.value.type
+        if isinstance(type_, ShapedType) and not is_inside(node, read.indices, type_.shape):
+            if read.mask:
+                prove_masked(node, number, read.indices, read.mask, type_.shape)
+            else:
+                check_window(lowering, node, number, read.indices, type_.shape)
+    if node.dest is not None and isinstance(node.dest.type, ShapedType):
+        (write,) = structure.writes
+        shape = node.dest.type.shape
+        if not is_inside(node, write, shape):
+            if structure.write_mask:
+                prove_masked(node, WRITE, write, structure.write_mask, shape)
+            else:
+                check_window(lowering, node, WRITE, write, shape)
+
+
+def is_inside(node: Node, indices: Sequence[Index], shape: Shape) -> bool:
+    """True when each index is plainly a whole axis of `shape`, or checked elsewhere."""
+    extents = node.extents
+    return all(
+        isinstance(index, Indirect) or is_whole_axis(index, extent, extents)
+        for index, extent in zip(indices, shape, strict=True)
+    )
+
+
+def is_whole_axis(index: Expr, extent: Dim, extents: dict[Symbol, Dim]) -> bool:
+    """True for an iteration symbol that runs over `extent`, and for index 0."""
+    if not index.terms:
+        return isinstance(extent, int) and 0 <= index.const < extent
+    if len(index.terms) > 1 or index.const:
+        return False
+    [(atom, factor)] = index.terms.items()
+    return factor == 1 and isinstance(atom, Symbol) and extents.get(atom) == extent
+
+
+def check_window(
+    lowering: Lowering, node: Node, number: int, indices: Sequence[Index], shape: Shape
+) -> None:
+    """Checks the corners of a window where it may leave an array of `shape`."""
+    for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.extents):
+            continue
+        found = window(node, (index,))
+        if found is None:
+            node.unproven.add(number)
+            continue
+        [(low, high)] = found
+        corners: list[Expr] = []
+        if less_equal(0, low) is not True:
+            corners.append(low)
+        if less(high, extent) is not True and (high != low or not corners):
+            corners.append(high)
+        for corner in corners:
+            check(lowering, node, corner, extent, axis)
+
+
+def check(lowering: Lowering, node: Node, corner: Expr, extent: Dim, axis: int) -> None:
+    """One check, skipped at run time where the domain is empty."""
+    scopes = lowering.scopes
+    dynamic = [each for each in node.structure.extents if not isinstance(each, int)]
+    mask = scopes.condition([Constraint.less_equal(1, each) for each in dynamic])
+    loop.check_index(scopes.index(corner), scopes.index(extent), mask, axis=axis)
+
+
+def prove_masked(
+    node: Node, number: int, indices: Sequence[Index], mask: Mask, shape: Shape
+) -> None:
+    """Marks a masked access for checks by element unless its mask keeps it inside."""
+    facts = [*mask, *domain_facts(node)]
+    for index, extent in zip(indices, shape, strict=True):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.extents):
+            continue
+        claims = Constraint.less_equal(0, index), Constraint.less(index, extent)
+        if not all(implies(facts, claim) for claim in claims):
+            node.unproven.add(number)
+            return
+
+
+def domain_facts(node: Node) -> list[Constraint]:
+    """What holds at every point of the domain."""
+    structure = node.structure
+    facts: list[Constraint] = []
+    for dim, extent in zip(structure.dims, structure.extents, strict=True):
+        facts += [Constraint.less_equal(0, dim), Constraint.less(dim, extent)]
+    return facts
