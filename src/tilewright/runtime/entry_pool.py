@@ -48,6 +48,8 @@ def _write_parallel(module: Module, take: Function) -> None:
     f.call_function(take, pool, context, epoch)
     _wait_for_cells(f, pool, cells)
     status = f.atomic_load(pool, POOL["status"])
+    with f.when(status != 0):
+        _copy_fault(f, pool, POOL["fault"], context, CTX["fault_code"].offset)
     f.atomic_store(pool, 0, POOL["busy"])
     f.ret(status)
     f.place(serial)
@@ -143,13 +145,16 @@ def _write_record(module: Module) -> Function:
     with f.when(low < f.atomic_load(pool, POOL["first"])):
         f.atomic_store(pool, low, POOL["first"])
         f.atomic_store(pool, status, POOL["status"])
-        caller = f.atomic_load(pool, POOL["caller"])
-        start = CTX["fault_code"].offset
-        for word in range(1 + FAULT_VALUES):
-            f.store(caller, f.load(context, start + 8 * word), start + 8 * word)
+        _copy_fault(f, context, CTX["fault_code"].offset, pool, POOL["fault"])
     f.atomic_store(pool, 0, POOL["lock"])
     f.ret()
     return f
+
+
+def _copy_fault(f: Function, source: Word, start: int, target: Word, to: int) -> None:
+    """Copy a fault record: code and op id in one word, then the values."""
+    for word in range(1 + FAULT_VALUES):
+        f.store(target, f.load(source, start + 8 * word), to + 8 * word)
 
 
 def _write_worker(module: Module, take: Function) -> None:

@@ -169,9 +169,10 @@ POOL = {
     "done": 192,  # cells that are finished, or given up
     "sleepers": 256,
     "busy": 264,
-    "lock": 320,  # for the three below
+    "lock": 320,  # for those below
     "status": 328,
     "first": 336,  # lowest cell whose chunk failed
+    "fault": 344,  # its fault record; the caller's own context may hold that of another chunk
 }
 POOL_SIZE = 384
 MAX_CELLS = 1 << 30
