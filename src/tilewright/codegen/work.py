@@ -6,7 +6,6 @@ nothing depends on it being exact.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +23,8 @@ Work = Mapping[tuple[Symbol, ...], float]
 SCALAR_NS, LANE_NS = 0.5, 0.03
 LONG_FACTOR, LOOP_NS, MULTIPLY_NS, COPY_NS = 10.0, 2.0, 0.01, 0.05
 UNKNOWN_COUNT = 16.0
-REPEATED = math.inf
+REPEATED = 1e15
+"""A while loop: long, but finite, so that differences of such estimates are numbers."""
 
 INDEX_WORDS: Mapping[OpDef[..., Any], str] = {
     arith.add: "__add__",
@@ -36,6 +36,11 @@ INDEX_WORDS: Mapping[OpDef[..., Any], str] = {
 def estimate(block: Block) -> Work:
     """The work of one run of `block`."""
     return _block(block, SCALAR_NS)
+
+
+def estimate_one(op: Operation) -> Work:
+    """The work of one scalar operation."""
+    return _operation(op, SCALAR_NS)
 
 
 def constant(value: float) -> Work:

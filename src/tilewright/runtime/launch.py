@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -106,7 +105,7 @@ def _run_words(code: Code, words: int, context: Context, estimate: float) -> int
     native = native_runner()
     if native is None:
         return run_portably(code, words, context, estimate)
-    ns = _LONGEST if math.isinf(estimate) else min(int(estimate), _LONGEST)
+    ns = max(0, int(estimate)) if estimate < _LONGEST else _LONGEST
     return native(code.entry, words, context.address, ns)
 
 
