@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
@@ -17,6 +18,8 @@ from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions, CompileProfiler
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
 from tilewright.passes import pipeline
+from tilewright.passes.context import DumpInstrument, Instrument, ReportInstrument
+from tilewright.runtime.config import PassDumpLevel
 from tilewright.target import Target
 
 
@@ -57,8 +60,10 @@ class Artifact:
         return self.kernel.manifest
 
 
-def build(program: Program, entry: str, options: CompileOptions) -> Artifact:
-    """Compiles function `entry` of a program.
+def build(
+    program: Program, entry: str, options: CompileOptions, directory: Path | None = None
+) -> Artifact:
+    """Compiles function `entry` of a program; requested dumps go to `directory`.
 
     Raises the author errors of lowering, located, and ToolchainError when this machine cannot
     compile.
@@ -68,11 +73,12 @@ def build(program: Program, entry: str, options: CompileOptions) -> Artifact:
         return interpreted(program, entry, checked=options.execution == "checked")
     with options.checks():
         with timings.stage("lower"):
-            lowered = lower_watched(program, entry)
+            lowered = pipeline.lower(program, entry, watchers(options, directory))
         function = lowered[entry]
         calling = calling_of_lowered(program[entry], function)
+        with timings.stage("target"):
+            target = find_target()
         with timings.stage("emit"):
-            target = machine.host_target()
             kernel = emit_kernel(function, calling.signature, target)
         with timings.stage("compile"):
             data = compile_text(kernel, target)
@@ -95,16 +101,33 @@ def interpreted(program: Program, entry: str, *, checked: bool = False) -> Artif
     return Artifact(entry, calling, kernel, program)
 
 
+def find_target() -> Target:
+    """This machine; raises ToolchainError without LLVM."""
+    try:
+        return machine.host_target()
+    except ImportError as error:
+        raise ToolchainError(
+            f"native code cannot be made: llvmlite cannot be imported ({error})",
+            hint="Install llvmlite, or run the program with execution='interpret'.",
+        ) from error
+
+
 def compile_text(kernel: TextKernel, target: Target) -> bytes:
-    """The object file of a kernel; raises ToolchainError without LLVM."""
+    """The object file of a kernel."""
     try:
         return kernel.compile(target)
-    except ImportError as error:
-        raise ToolchainError(f"llvmlite cannot be imported: {error}") from error
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the text of a kernel: {error}") from error
 
 
-def lower_watched(program: Program, entry: str) -> Program:
-    """The loop-level program of one function, watched by the active pass context."""
-    return pipeline.lower(program, entry)
+def watchers(options: CompileOptions, directory: Path | None) -> list[Instrument]:
+    """The instruments that a compilation's dump and profiling options ask for."""
+    if directory is None:
+        return []
+    made: list[Instrument] = []
+    if options.dump is not PassDumpLevel.NONE:
+        is_concise = options.dump is PassDumpLevel.CONCISE
+        made.append(DumpInstrument(directory / "passes_dump", concise=is_concise))
+    if options.profiling:
+        made.append(ReportInstrument(directory / "report"))
+    return made

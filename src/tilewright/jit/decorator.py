@@ -19,15 +19,16 @@ from tilewright.ir.enums import Level, Role
 from tilewright.ir.types import TileType, Type
 from tilewright.jit import _arguments, _call_binding, cache, driver, specializer
 from tilewright.jit._arguments import BoundCall, SignatureInfo
-from tilewright.jit.build import lower_watched
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.specializer import Definition, Graph, HelperKind, Specializer
+from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
 from tilewright.runtime.stub import Launcher
+from tilewright.runtime.variants import Guard
 
 CALL_RULES = (_call_binding,)
 """Imported for the parser's rules that it registers."""
@@ -59,6 +60,7 @@ class JITFunction(Launcher):
         self._graph: Graph | None = None
         self._compiled: dict[str, CompiledProgram] = {}
         self._building: dict[str, threading.Lock] = {}
+        self._remembered: dict[CompiledProgram, tuple[int, tuple[Guard, ...]]] = {}
         functools.update_wrapper(self, definition.function)
 
     @property
@@ -108,7 +110,7 @@ class JITFunction(Launcher):
         """The program after every pass: one function of loops and scalars."""
         request = self._request(args, kwargs, config)
         with request.options.checks():
-            return lower_watched(self._specialized(request), self.name)
+            return pipeline.lower(self._specialized(request), self.name)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The specialized program as Python text, for reading."""
@@ -238,10 +240,13 @@ class JITFunction(Launcher):
         )
         if guards is None or not is_default:
             return
-        made = compiled.variants_of(guards, process.current_epoch())
+        epoch = process.current_epoch()
         with self._lock:
-            kept = [v for v in self.variants if v.epoch == process.current_epoch()]
-            self.set_variants([*made, *kept][:MAX_VARIANTS])
+            if self._remembered.get(compiled) == (epoch, guards):
+                return
+            kept = [v for v in self.variants if v.epoch == epoch]
+            self.set_variants([*compiled.variants_of(guards, epoch), *kept][:MAX_VARIANTS])
+            self._remembered[compiled] = (epoch, guards)
 
 
 # ---- decorators ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tilewright.jit.build import build
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.ops import control
+from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
 
 
@@ -36,7 +37,9 @@ def compile_program(
     directory = options.output_dir
     if directory is None and options.is_fresh:
         directory = output.allocate_directory(program.name)
-    first, *others = [_compile_entry(program, name, options) for name in names]
+    with options.checks():
+        diagnostics.report(program)
+    first, *others = [_compile_entry(program, name, options, directory) for name in names]
     for other in others:
         first.add_entry(other)
     if directory is not None:
@@ -44,13 +47,15 @@ def compile_program(
     return first
 
 
-def _compile_entry(program: Program, entry: str, options: CompileOptions) -> CompiledProgram:
+def _compile_entry(
+    program: Program, entry: str, options: CompileOptions, directory: Path | None
+) -> CompiledProgram:
     if program.get_function(entry) is None:
         raise InvalidOperationError(
             f"program '{program.name}' has no function '{entry}'",
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
-    return CompiledProgram(build(program, entry, options), options)
+    return CompiledProgram(build(program, entry, options, directory), options)
 
 
 def _program_of(function: Function) -> Program:

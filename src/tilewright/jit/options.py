@@ -15,7 +15,9 @@ from tilewright.passes.context import (
     DiagnosticPhase,
     PassContext,
     VerificationLevel,
+    on_context_change,
 )
+from tilewright.runtime import process
 from tilewright.runtime.config import (
     BackendType,
     ExecutionMode,
@@ -25,6 +27,8 @@ from tilewright.runtime.config import (
     RunConfig,
     RuntimeKind,
 )
+
+on_context_change(process.bump_epoch)
 
 Execution = Literal["native", "interpret", "checked"]
 
@@ -43,10 +47,12 @@ class CompileProfiler:
 
     def __enter__(self) -> CompileProfiler:
         self._stack().append(self)
+        process.bump_epoch()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack().pop()
+        process.bump_epoch()
 
     @classmethod
     def _stack(cls) -> list[CompileProfiler]:
