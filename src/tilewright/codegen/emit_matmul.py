@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, emits
 from tilewright.codegen.index import Num
 from tilewright.codegen.matmul import Matmul, require_matmul, workspace_bytes
 from tilewright.codegen.operands import Buffer
+from tilewright.codegen.packing import source_element
+from tilewright.codegen.work import Work, estimate_one
 from tilewright.errors import InternalError
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
 from tilewright.target import Isa
+
+ROW_BLOCKS = (256, 192, 128, 64, 128)
+COLUMN_BLOCKS = (512, 480, 384, 256, 192, 128, 384)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,21 @@ class Problem:
     b: Matrix
     swapped: bool
 
+    @property
+    def sizes(self) -> tuple[Num, Num, Num]:
+        """m, n and k."""
+        return self.a.shape[0], self.b.shape[1], self.a.shape[1]
+
+    @property
+    def strides(self) -> tuple[Num, Num, Num]:
+        """The strides of C, A and B along the axis that is not consecutive."""
+        a, b = self.a, self.b
+        return (
+            self.c.strides[0],
+            a.strides[1 - (a.unit_axis or 0)],
+            b.strides[1 - (b.unit_axis or 0)],
+        )
+
 
 def plan_matmul(c: Matrix, a: Matrix, b: Matrix) -> Problem:
     """How to compute c = a @ b; InternalError if an operand has no axis of unit stride."""
@@ -78,32 +99,130 @@ def known(num: Num) -> int | None:
     return num if isinstance(num, int) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A matmul with its operands in registers."""
+
+    problem: Problem
+    pointers: tuple[str, str, str]
+    accumulate: bool
+
+    def write(self, e: Emitter, work: str) -> None:
+        """All of it, by this thread."""
+        problem = self.problem
+        write_call(e, problem.spec, self, self.pointers, problem.sizes, work)
+
+
 @emits(loop.matmul)
 def emit_matmul(e: Emitter, op: Operation) -> None:
-    """A call of the matmul of this shape and layout."""
+    """A call of the matmul of this shape and layout, or a grid of calls for all threads."""
     buffers = [e.buffer(value) for value in op.operands]
     c, a, b = (as_matrix(buffer) for buffer in buffers)
-    a = a.transposed if op.attrs["a_trans"] else a
-    b = b.transposed if op.attrs["b_trans"] else b
-    problem = plan_matmul(c, a, b)
-    symbol = require_matmul(e.module, problem.spec)
-    pointers = [buffer.pointer for buffer in buffers]
+    problem = plan_matmul(c, *turned(op, a, b))
+    pointers = (buffers[0].pointer, buffers[1].pointer, buffers[2].pointer)
     if problem.swapped:
-        pointers = [pointers[0], pointers[2], pointers[1]]
-    work = e.index.place(e.arena, e.scratch(op), "i8")
-    e.text.do(f"call fastcc void {symbol}({call_arguments(problem, pointers, work, op)})")
+        pointers = (pointers[0], pointers[2], pointers[1])
+    call = Call(problem, pointers, op.attrs["accumulate"])
+    work = estimate_one(op)
+    if isinstance(e, CellEmitter) or e.lanes is not None or not is_long(work):
+        call.write(e, e.index.place(e.arena, e.scratch(op), "i8"))
+        return
+    write_grid(e, call, e.scratch(op), work)
 
 
-def call_arguments(problem: Problem, pointers: list[str], work: str, op: Operation) -> str:
-    """The arguments of a matmul function."""
-    c, a, b = problem.c, problem.a, problem.b
-    lda = a.strides[1 - (a.unit_axis or 0)]
-    ldb = b.strides[1 - (b.unit_axis or 0)]
-    accumulate = "true" if op.attrs["accumulate"] else "false"
+def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """A and B as the product takes them."""
     return (
-        f"ptr {pointers[0]}, i64 {c.strides[0]}, ptr {pointers[1]}, i64 {lda}, "
-        f"ptr {pointers[2]}, i64 {ldb}, i64 {a.shape[0]}, i64 {b.shape[1]}, i64 {a.shape[1]}, "
-        f"ptr {work}, i1 {accumulate}"
+        a.transposed if op.attrs["a_trans"] else a,
+        b.transposed if op.attrs["b_trans"] else b,
+    )
+
+
+def write_call(
+    e: Emitter,
+    spec: Matmul,
+    call: Call,
+    pointers: tuple[str, str, str],
+    sizes: tuple[Num, Num, Num],
+    work: str,
+) -> None:
+    """One call of a matmul function."""
+    symbol = require_matmul(e.module, spec)
+    ldc, lda, ldb = (num_here(e, stride) for stride in call.problem.strides)
+    m, n, k = sizes
+    arguments = (
+        f"ptr {pointers[0]}, i64 {ldc}, ptr {pointers[1]}, i64 {lda}, ptr {pointers[2]}, i64 {ldb}, "
+        f"i64 {m}, i64 {n}, i64 {k}, ptr {work}, i1 {'true' if call.accumulate else 'false'}"
+    )
+    e.text.do(f"call fastcc void {symbol}({arguments})")
+
+
+def num_here(e: Emitter, num: Num) -> Num:
+    """A number of the enclosing function, in the function being written."""
+    return e.capture_num(num) if isinstance(e, CellEmitter) else num
+
+
+# ---------------------------------------------------------------------- a grid of blocks
+
+
+def block_size(extent: Num, candidates: tuple[int, ...]) -> int:
+    """A block that divides a known extent, else the last candidate."""
+    if isinstance(extent, int):
+        for size in candidates:
+            if extent % size == 0:
+                return size
+    return candidates[-1]
+
+
+def grid_of(problem: Problem) -> tuple[int, int, Matmul]:
+    """(rows, columns) of a block, and the matmul of one."""
+    m, n, _ = problem.sizes
+    rows, columns = block_size(m, ROW_BLOCKS), block_size(n, COLUMN_BLOCKS)
+    spec = replace(
+        problem.spec,
+        m=rows if isinstance(m, int) and m % rows == 0 else None,
+        n=columns if isinstance(n, int) and n % columns == 0 else None,
+        packs=True,
+    )
+    return rows, columns, spec
+
+
+def write_grid(e: Emitter, call: Call, scratch: Num, work: Work) -> None:
+    """Blocks of C as cells of a parallel loop; each packs its own part of B."""
+    rows, columns, spec = grid_of(call.problem)
+    m, n, k = call.problem.sizes
+    index = e.index
+    across = index.floordiv(index.add(n, columns - 1), columns)
+    down = index.floordiv(index.add(m, rows - 1), rows)
+
+    def write(cell: CellEmitter, number: Num) -> None:
+        wide, local = cell.capture_num(across), cell.index
+        first = local.mul(local.floordiv(number, wide), rows)
+        start = local.mul(local.mod(number, wide), columns)
+        sizes = (
+            local.minimum(local.sub(cell.capture_num(m), first), rows),
+            local.minimum(local.sub(cell.capture_num(n), start), columns),
+            cell.capture_num(k),
+        )
+        pointers = block_pointers(cell, call, first, start)
+        place = local.place(cell.arena, cell.capture_num(scratch), "i8")
+        write_call(cell, spec, call, pointers, sizes, place)
+
+    run_cells(e, index.mul(across, down), work, write)
+
+
+def block_pointers(cell: CellEmitter, call: Call, row: Num, column: Num) -> tuple[str, str, str]:
+    """Where the block of C, its rows of A and its columns of B are."""
+    problem, index = call.problem, cell.index
+    ldc, lda, ldb = (cell.capture_num(stride) for stride in problem.strides)
+    c, a, b = (cell.capture(pointer, "ptr") for pointer in call.pointers)
+    ai = lda if problem.spec.a_major == "k" else 1
+    bj = 1 if problem.spec.b_major == "n" else ldb
+    element = problem.spec.element
+    return (
+        index.place(c, index.add(index.mul(row, ldc), column), element),
+        index.place(a, index.mul(row, ai), source_element(problem.spec.a_dtype)),
+        index.place(b, index.mul(column, bj), source_element(problem.spec.b_dtype)),
     )
 
 
@@ -117,12 +236,13 @@ def as_matrix(buffer: Buffer) -> Matrix:
 
 
 def matmul_scratch(op: Operation, isa: Isa) -> int:
-    """The bytes of workspace of a loop.matmul."""
-    matrices = [typed_matrix(value) for value in op.operands]
-    c, a, b = matrices
-    a = a.transposed if op.attrs["a_trans"] else a
-    b = b.transposed if op.attrs["b_trans"] else b
-    return workspace_bytes(plan_matmul(c, a, b).spec, isa)
+    """The bytes of workspace of a loop.matmul, as one call or as a grid."""
+    c, a, b = (typed_matrix(value) for value in op.operands)
+    problem = plan_matmul(c, *turned(op, a, b))
+    whole = workspace_bytes(problem.spec, isa)
+    if not is_long(estimate_one(op)):
+        return whole
+    return max(whole, workspace_bytes(grid_of(problem)[2], isa))
 
 
 def typed_matrix(value: Value) -> Matrix:

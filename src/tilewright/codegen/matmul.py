@@ -41,7 +41,8 @@ class Matmul:
     """What is known of a matmul now; None is "at run time".
 
     `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
-    `lda` and `ldb` are the strides of the other axis. C has unit stride along n.
+    `lda` and `ldb` are the strides of the other axis. C has unit stride along n. `packs` overrides
+    the choice whether a B that could be read in place is packed.
     """
 
     a_dtype: str
@@ -53,6 +54,7 @@ class Matmul:
     b_major: str = "n"
     lda: int | None = None
     ldb: int | None = None
+    packs: bool | None = None
 
     @property
     def symbol(self) -> str:
@@ -60,9 +62,8 @@ class Matmul:
         sizes = ".".join(
             "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
         )
-        return (
-            f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{self.a_major}{self.b_major}.{sizes}"
-        )
+        layout = self.a_major + self.b_major + {None: "", True: "p", False: "u"}[self.packs]
+        return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{layout}.{sizes}"
 
     @property
     def element(self) -> str:
@@ -118,6 +119,8 @@ def packs_b(spec: Matmul, isa: Isa) -> bool | None:
     """Whether B is packed: where it must be rearranged or widened, or is large and reused."""
     if spec.b_major == "k" or is_narrow(spec.b_dtype):
         return True
+    if spec.packs is not None:
+        return spec.packs
     enough_rows = None if spec.m is None else spec.m >= PACKING_ROWS * isa.rows
     wide = None if spec.n is None else spec.n > UNPACKED_COLUMNS
     if enough_rows is False or wide is False:

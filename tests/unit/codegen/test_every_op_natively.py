@@ -1,4 +1,4 @@
-"""Derived from the pages: each op, lowered and compiled, gives the bits of its loop-level program."""
+"""Derived from the pages: each op, lowered and compiled, gives the bits of its loops."""
 
 from __future__ import annotations
 

@@ -577,3 +577,22 @@ def test_parallel_cells_see_scalars_scratch_and_faults_of_their_kernel() -> None
         native(p, available_isas()[0])(
             2.0, True, data(40), places, np.zeros((200, 4000), np.float32)
         )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(300, 500, 260), (512, 512, 300), (64, 2000, 70)])
+def test_a_long_matmul_is_shared_and_changes_no_bit(shape: tuple[int, ...], dynamic: bool) -> None:
+    m, n, k = (symbol(name, 0) + 0 for name in "mnk") if dynamic else shape
+
+    def body(a: Value, b: Value, c: Value) -> None:
+        loop.matmul(c, a, b)
+
+    params = [("a", buffer(m, k), IN), ("b", buffer(k, n), IN), ("c", buffer(m, n), OUT)]
+    p = kernel_program(params, body)
+    a, b = (np.round(data(*s) * 8).astype(np.float32) for s in (shape[::2], (shape[2], shape[1])))
+    for isa in available_isas()[:2]:
+        kernel = native(p, isa)
+        assert kernel.manifest.parallel
+        c = np.full(shape[:2], -1, np.float32)
+        kernel(a, b, c)
+        np.testing.assert_array_equal(c, a @ b)
