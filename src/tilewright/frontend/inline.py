@@ -114,18 +114,22 @@ def _returned(p: FunctionParser) -> Any:
 def _bind_arguments(
     p: FunctionParser, function: InlineFunction, arguments: Sequence[Any], site: Span | None
 ) -> None:
-    matcher = Matcher(f"inline function '{function.name}'")
-    types = TypeEvaluator(p.names, p.source, site, scope=p.scope)
-    for param, argument in zip(function.parameters, arguments):
-        declared = _declared(types, function, param)
-        if declared is not None and is_number(argument) and isinstance(declared, ScalarType):
-            argument = constant(argument, declared.dtype)
-        if declared is not None and isinstance(argument, Value):
-            types.computed(param, matcher.match, param.arg, declared, argument.type)
+    params = function.parameters
+    for param, argument in zip(params, arguments):
         p.scope[param.arg] = argument
         p.defined[param.arg] = ast.copy_location(ast.Name(param.arg, ast.Load()), param)
-        if isinstance(argument, Value) and argument not in p.state.params:
-            p.state.params = (*p.state.params, argument)
+    types = TypeEvaluator(p.names, p.source, site, scope=p.scope)
+    declared = {param.arg: _declared(types, function, param) for param in params}
+    matcher = Matcher(f"inline function '{function.name}'")
+    matcher.separate_tiles(type_ for type_ in declared.values() if type_ is not None)
+    for param in params:
+        given, wanted = p.scope[param.arg], declared[param.arg]
+        if isinstance(wanted, ScalarType) and is_number(given):
+            given = p.scope[param.arg] = constant(given, wanted.dtype)
+        if wanted is not None and isinstance(given, Value):
+            types.computed(param, matcher.match, param.arg, wanted, given.type)
+        if isinstance(given, Value) and given not in p.state.params:
+            p.state.params = (*p.state.params, given)
 
 
 def _declared(types: TypeEvaluator, function: InlineFunction, param: ast.arg) -> Type | None:

@@ -25,7 +25,7 @@ from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import AtomicType, ParamDirection
 from tilewright.ir.types import ScalarType, Type
 from tilewright.ops import control, memory, shape
-from tilewright.ops.extents import as_dims
+from tilewright.ops.extents import as_dim, as_dims
 
 
 @callee(OpName)
@@ -197,11 +197,13 @@ def match_arguments(
             p.span(node),
         )
     matcher = Matcher(f"call of '{function.name}'")
-    values: list[Value] = []
-    for param, argument, expression in zip(params, arguments, node.args):
-        value = p.computed(expression, _fitted, p, param.type, argument)
-        p.computed(expression, matcher.match, param.name, param.type, value.type)
-        values.append(value)
+    given = zip(node.args, params, arguments)
+    values = [p.computed(where, _fitted, p, param.type, item) for where, param, item in given]
+    for param, value in zip(params, values):
+        if param.has_symbol and is_scalar(value):
+            matcher.bound[param.symbol] = as_dim(value)
+    for where, param, value in zip(node.args, params, values):
+        p.computed(where, matcher.match, param.name, param.type, value.type)
     return values, matcher
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import (
     DTypeMismatch,
@@ -172,14 +172,29 @@ def refined(declared: Type, actual: Type) -> Type:
 
 
 class Matcher:
-    """Matches declared parameter types with argument types, binding dynamic dimensions."""
+    """Matches declared parameter types with argument types, binding dynamic dimensions.
+
+    Dimensions that only physical extents of tiles mention are bound by each tile on its own (see
+    `separate_tiles`); all others are shared by the parameters.
+    """
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.bound: dict[Symbol, Dim] = {}
+        self.separate: frozenset[Symbol] = frozenset()
+
+    def separate_tiles(self, declared: Iterable[Type]) -> None:
+        """Lets each tile bind the dimensions that nothing but tiles' extents mentions."""
+        physical: set[Symbol] = set()
+        shared: set[Symbol] = set(self.bound)
+        for type_ in declared:
+            _sort_symbols(type_, physical, shared)
+        self.separate = frozenset(physical - shared)
 
     def match(self, name: str, declared: Type, actual: Type) -> None:
         """Raises an argument error naming the parameter unless `actual` fits `declared`."""
+        for symbol in self.separate:
+            self.bound.pop(symbol, None)
         try:
             self._match(declared, actual)
         except TilewrightError as error:
@@ -222,8 +237,8 @@ class Matcher:
         """True unless the extents provably differ; binds the dimension that is left open."""
         if isinstance(wanted, int):
             return wanted == given or equal(wanted, given) is not False
+        free = [symbol for symbol in symbols(wanted) if symbol not in self.bound]
         known = substitute(wanted, self.bound)
-        free = symbols(known)
         if not free:
             return known == given or equal(known, given) is not False
         if len(free) == 1:
@@ -238,6 +253,26 @@ class Matcher:
         if not self.bound:
             return type_
         return substitute_type(type_, {s: d + Expr(0, {}) for s, d in self.bound.items()})
+
+
+def _sort_symbols(type_: Type, physical: set[Symbol], shared: set[Symbol]) -> None:
+    if isinstance(type_, TupleType):
+        for item in type_.items:
+            _sort_symbols(item, physical, shared)
+    elif isinstance(type_, TileType):
+        physical.update(_symbols_of(type_.shape))
+        if type_.view is not None:
+            shared.update(_symbols_of((type_.view.valid_shape, type_.view.stride)))
+            shared.update(_symbols_of(type_.view.start_offset))
+    elif isinstance(type_, ShapedType):
+        shared.update(_symbols_of(type_.shape))
+
+
+def _symbols_of(part: Any) -> set[Symbol]:
+    if isinstance(part, Expr):
+        return set(symbols(part))
+    items = cast("tuple[Any, ...]", part if isinstance(part, tuple) else ())
+    return set[Symbol]().union(*map(_symbols_of, items))
 
 
 def _is_affine_in(expr: Expr, symbol: Symbol) -> bool:

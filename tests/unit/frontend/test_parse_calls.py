@@ -390,3 +390,64 @@ def test_two_expansions_of_a_helper_are_equal_to_writing_it_twice() -> None:
         return f
 
     ir.assert_structural_equal(f, by_hand())
+
+
+def test_tiles_bind_their_own_extents_and_tensors_share_theirs() -> None:
+    M = pl.dynamic("M")
+
+    @pl.inline
+    def tiles(a: pl.Tile[[M, 16], pl.FP32], b: pl.Tile[[M, 16], pl.FP32]):  # type: ignore[no-untyped-def]
+        return b
+
+    @pl.inline
+    def tensors(a: pl.Tensor[[M, 16], pl.FP32], b: pl.Tensor[[M, 16], pl.FP32]):  # type: ignore[no-untyped-def]
+        return b
+
+    @pl.function(type=pl.FunctionType.InCore)
+    def f(x: TB, out: pl.Out[TB]) -> TB:
+        t = tiles(pl.load(x, [0, 0], [8, 16]), pl.load(x, [0, 0], [4, 16]))
+        return pl.store(t, [0, 0], out)
+
+    settled(f)
+    with pytest.raises(ShapeMismatch, match="parameter 'b': expects shape dimension 0 = M, got 4"):
+
+        @pl.function
+        def g(x: TB) -> pl.INDEX:
+            t = tensors(pl.slice(x, [8, 16], [0, 0]), pl.slice(x, [4, 16], [0, 0]))
+            return t.shape[0]
+
+
+def test_a_declared_multiple_of_a_dimension_must_divide() -> None:
+    M = pl.dynamic("M")
+
+    @pl.inline
+    def even(a: pl.Tile[[2 * M, 16], pl.FP32]):  # type: ignore[no-untyped-def]
+        return a
+
+    def make(rows: int) -> Any:
+        @pl.function
+        def f(x: TB, out: pl.Out[TB]) -> TB:
+            with pl.at(level=pl.Level.CORE_GROUP):
+                pl.store(even(pl.load(x, [0, 0], [rows, 16])), [0, 0], out)
+            return out
+
+        return f
+
+    settled(make(8))
+    with pytest.raises(ShapeMismatch, match=r"expects shape dimension 0 = 2 \* M, got 5"):
+        make(5)
+
+
+def test_known_scalars_enter_declared_extents() -> None:
+    text = """
+M = pl.dynamic("M")
+
+@pl.inline
+def take(n: pl.Scalar[pl.INDEX], a: pl.Tile[[n + M, 16], pl.FP32]):
+    return a
+
+@pl.function
+def f(x: pl.Tensor[[16, 16], pl.FP32]):
+    t = take({n}, pl.load(x, [0, 0], [8, 16]))
+"""
+    pl.parse(text.format(n=4))
