@@ -111,8 +111,11 @@ def torch_contenders() -> dict[str, tuple[str, dict[str, Any]]]:
 
     x, y, out = (torch.ones(SHAPE) for _ in range(3))
     names = {"x": x, "y": y, "out": out, "static": make(4), "torch": torch}
+    names["returning"] = make(4, implicit=True)
     return {
         "kernel(x, y, out), torch": ("static(x, y, out)", names),
+        "kernel(x, y) -> out, torch": ("returning(x, y)", names),
+        "torch.add(x, y)": ("torch.add(x, y)", names),
         "torch.add(x, y, out=out)": ("torch.add(x, y, out=out)", names),
     }
 

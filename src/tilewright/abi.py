@@ -58,6 +58,8 @@ class Extent:
 
     def evaluate(self, symbols: Mapping[str, int]) -> int:
         """The extent for these symbol values; raises KeyError for one that is missing."""
+        if not self.terms:
+            return self.constant // self.divisor
         total = self.constant + sum(scale * symbols[name] for name, scale in self.terms)
         return total // self.divisor
 

@@ -235,8 +235,9 @@ class _Preparation:
 
     def _check_shapes(self, symbols: Mapping[str, int]) -> None:
         for param in self._passed_tensors():
+            shape = self.views[param.name].shape
             for axis, extent in enumerate(param.shape):
-                if extent.evaluate(symbols) != self.views[param.name].shape[axis]:
+                if extent.evaluate(symbols) != shape[axis]:
                     self._refuse_shape(param, axis, self._expectation(extent, symbols))
 
     def _expectation(self, extent: Extent, symbols: Mapping[str, int]) -> str:

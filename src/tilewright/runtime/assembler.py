@@ -141,6 +141,10 @@ class Module:
         self._functions.append(made)
         return made
 
+    def find(self, name: str) -> Function:
+        """A function of this module that has been started."""
+        return next(f for f in self._functions if f.name == name)
+
     def declare(self, name: str, line: str) -> None:
         """Remember an outside symbol."""
         self._declared[name] = line

@@ -8,7 +8,8 @@ and everything that deserves an error, goes to the instance's Python method `cal
 from __future__ import annotations
 
 from tilewright.abi import CTX, Fault
-from tilewright.runtime.assembler import Function, Label, Module, Variable, Word
+from tilewright.runtime.assembler import Function, Module, Variable, Word
+from tilewright.runtime.entry_outputs import Outputs, evaluate_extent, floor_divide, write_ignore
 from tilewright.runtime.entry_pool import write_pool
 from tilewright.runtime.entry_run import process_word, write_run
 from tilewright.runtime.records import (
@@ -18,13 +19,13 @@ from tilewright.runtime.records import (
     DLPACK_CPU,
     DLTENSOR,
     DLTENSOR_WORDS,
+    EXCHANGE,
     EXCHANGE_TYPES,
     FLOAT_VALUE,
     GUARD,
     GUARD_SIZE,
     INSTANCE,
     MAX_PARAMS,
-    MAX_RANK,
     MAX_WORDS,
     NDARRAY,
     ONE_SLOT,
@@ -50,6 +51,7 @@ _OFFSET_BIT_OFF = (1 << 63) - 1
 def stub_text() -> str:
     """The whole stub as LLVM text."""
     module = Module()
+    write_ignore(module)
     _write_entry(module, _Attempt(module, write_run(module)).write())
     write_pool(module)
     return module.text()
@@ -106,7 +108,8 @@ class _Attempt:
         self.highs = self.f.array(MAX_PARAMS)
         self.made = self.f.array(MAX_PARAMS)  # objects, by parameter: borrowed, or new if implicit
         self.is_foreign = self.f.variable(0)
-        self.any_foreign = self.f.variable(0)
+        self.tables = self.f.variable(0)  # exchange table of the tensors, if there are any
+        self.outputs = Outputs(self.f, self.variant, self.words, self.made)
 
     def of(self, name: str) -> Word:
         """A word of the variant."""
@@ -123,13 +126,16 @@ class _Attempt:
         self.read_arguments()
         self.check_overlaps()
         context = self.prepare_context()
-        failed = f.label("failed")
-        self.allocate(failed)
+        failed, slow = f.label("failed"), f.label("slow")
+        self.outputs.allocate(self.tables.get(), slow, failed)
         self.call_kernel(context)
         f.place(self.miss)
         f.ret(NO_MATCH)
+        f.place(slow)
+        self.outputs.drop()
+        f.ret(SLOW)
         f.place(failed)
-        self.drop_made()
+        self.outputs.drop()
         f.ret(FAILED)
         return f
 
@@ -228,19 +234,20 @@ class _Attempt:
     ) -> None:
         """A tensor whose type exports itself through DLPack's C exchange functions."""
         f, (data, dims, strides) = self.f, places
-        export, found = f.variable(0), f.label("found")
+        table, found = f.variable(0), f.label("found")
         kind = f.load(value, INSTANCE["type"])
         for i in range(EXCHANGE_TYPES):
             with f.when(kind == process_word(f, f"exchange_type_{i}")):
-                export.set(process_word(f, f"exchange_function_{i}"))
+                table.set(process_word(f, f"exchange_table_{i}"))
                 f.jump(found)
         f.jump(self.miss)
         f.place(found)
         self.is_foreign.set(1)
-        self.any_foreign.set(1)
+        self.tables.set(table.get())
         self.refuse_gradient(value)
         view = f.array(DLTENSOR_WORDS)
-        with f.when(f.call_pointer(export.get(), value, view, result="i32") != 0):
+        export = f.load(table.get(), EXCHANGE["read"])
+        with f.when(f.call_pointer(export, value, view, result="i32") != 0):
             f.call("PyErr_Clear", result="void")
             f.jump(self.miss)
         same = f.load(view, DLTENSOR["device"], 4) == DLPACK_CPU
@@ -285,7 +292,7 @@ class _Attempt:
             with f.when(operation == DimOperation.BIND_AFFINE):
                 self.solve(record, word, extent)
                 f.jump(done)
-            f.require(extent == self.evaluate(record, word), self.miss)
+            f.require(extent == evaluate_extent(f, record, word), self.miss)
             f.place(done)
         return count.get()
 
@@ -295,11 +302,6 @@ class _Attempt:
         quotient = rest // scale
         f.require((quotient >= 0) & (quotient * scale == rest), self.miss)
         f.store(word, quotient)
-
-    def evaluate(self, record: Word, word: Word) -> Word:
-        f = self.f
-        scaled = f.load(word) * f.load(record, DIM["scale"])
-        return _floor(f, scaled + f.load(record, DIM["constant"]), f.load(record, DIM["divisor"]))
 
     def read_strides(
         self,
@@ -399,55 +401,9 @@ class _Attempt:
         with f.when(symbol >= 0):
             value = f.load(self.words + (symbol << 3)) * self.of("grid_scale")
             total = value + self.of("grid_constant")
-            cells.set(_floor(f, total, self.of("grid_divisor")))
+            cells.set(floor_divide(f, total, self.of("grid_divisor")))
         f.store(context, cells.get(), CTX["grid_end"].offset)
         return context
-
-    def allocate(self, failed: Label) -> None:
-        """Make the implicit outputs; a tensor among the arguments makes them the slow way's."""
-        f, params = self.f, self.of("params")
-        with f.loop(self.of("param_count")) as i:
-            param = params + i * PARAM_SIZE
-            with f.when(f.load(param, PARAM["kind"]) == Kind.IMPLICIT):
-                f.store(self.made + (i << 3), 0)
-        with f.loop(self.of("param_count")) as i:
-            param = params + i * PARAM_SIZE
-            with f.when(f.load(param, PARAM["kind"]) == Kind.IMPLICIT):
-                f.require(self.any_foreign.get() == 0, self.miss)
-                made = self.new_array(param)
-                f.require(made != 0, failed)
-                f.store(self.made + (i << 3), made)
-                data = f.load(made, NDARRAY["data"])
-                f.store(self.words + (f.load(param, PARAM["slot"]) << 3), data)
-
-    def new_array(self, param: Word) -> Word:
-        f, dims = self.f, self.f.array(MAX_RANK)
-        records, count = f.load(param, PARAM["dims"]), f.variable(1)
-        ndim, descr = f.load(param, PARAM["ndim"]), f.load(param, PARAM["descr"])
-        with f.loop(ndim) as axis:
-            record = records + axis * DIM_SIZE
-            extent = f.variable(f.load(record, DIM["constant"]))
-            with f.when(f.load(record, DIM["operation"]) != DimOperation.STATIC):
-                word = self.words + (f.load(record, DIM["slot"]) << 3)
-                extent.set(self.evaluate(record, word))
-            f.store(dims + (axis << 3), extent.get())
-            count.set(count.get() * extent.get())
-        f.call("Py_IncRef", descr, result="void")
-        make = process_word(f, "new_from_descr")
-        kind = process_word(f, "ndarray_type")
-        made = f.call_pointer(make, kind, descr, ndim, dims, 0, 0, 0, 0)
-        with f.when((made != 0) & (f.load(param, PARAM["zeroed"]) != 0)):
-            size = count.get() << f.load(param, PARAM["shift"])
-            f.call("memset", f.load(made, NDARRAY["data"]), 0, size)
-        return made
-
-    def drop_made(self) -> None:
-        """Release the implicit outputs."""
-        f, params = self.f, self.of("params")
-        with f.loop(self.of("param_count")) as i:
-            kind = f.load(params + i * PARAM_SIZE, PARAM["kind"])
-            with f.when(kind == Kind.IMPLICIT):
-                f.call("Py_DecRef", f.load(self.made + (i << 3)), result="void")
 
     def call_kernel(self, context: Word) -> None:
         """Run, then turn the status into a result."""
@@ -459,14 +415,14 @@ class _Attempt:
             retry = f.label("retry")
             f.require(status != Fault.ARENA_TOO_SMALL, retry)
             self.report(owner, status)
-            self.drop_made()
+            self.outputs.drop()
             f.call("Py_DecRef", owner, result="void")
             f.ret(FAILED)
             f.place(retry)
-            self.drop_made()
+            self.outputs.drop()
             f.call("Py_DecRef", owner, result="void")
             f.ret(SLOW)
-        result = self.result()
+        result = self.outputs.result()
         f.call("Py_DecRef", owner, result="void")
         with f.when(result == 0):
             f.ret(FAILED)
@@ -496,28 +452,6 @@ class _Attempt:
             f.call("Py_DecRef", method, result="void")
             f.call("Py_DecRef", number, result="void")
 
-    def result(self) -> Word:
-        """What the call gives; 0 with an error set when there is no memory for it."""
-        f, given = self.f, self.f.variable(0)
-        count, returns = self.of("return_count"), self.of("returns")
-        several, done = f.label("several"), f.label("given")
-        f.require((count <= 1) & (self.of("returns_tuple") == 0), several)
-        given.set(process_word(f, "none"))
-        with f.when(count == 1):
-            given.set(f.load(self.made + (f.load(returns) << 3)))
-        f.call("Py_IncRef", given.get(), result="void")
-        f.jump(done)
-        f.place(several)
-        made = f.call("PyTuple_New", count)
-        given.set(made)
-        with f.when(made != 0), f.loop(count) as i:
-            item = f.load(self.made + (f.load(returns + (i << 3)) << 3))
-            f.call("Py_IncRef", item, result="void")
-            f.call("PyTuple_SetItem", made, i, item, result="i32")
-        f.place(done)
-        self.drop_made()
-        return given.get()
-
 
 def _narrow(f: Function, bits: Word) -> Word:
     """The bits of a double as the bits of a float."""
@@ -525,13 +459,6 @@ def _narrow(f: Function, bits: Word) -> Word:
     narrow = f.emit(f"fptrunc double {wide} to float")
     raw = f.emit(f"bitcast float {narrow} to i32")
     return Word(f, f.emit(f"zext i32 {raw} to i64"))
-
-
-def _floor(f: Function, value: Word, divisor: Word) -> Word:
-    """value // divisor, for a positive divisor."""
-    quotient = value // divisor
-    below = f.emit(f"icmp slt i64 {value.name}, {(quotient * divisor).name}")
-    return quotient + Word(f, f.emit(f"sext i1 {below} to i64"))
 
 
 def _arithmetic_shift(f: Function, value: Word, amount: Word) -> Word:

@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from tilewright import abi, settings
-from tilewright.runtime import assembler, entry, entry_pool, entry_run, process, records
+from tilewright.runtime import (
+    assembler,
+    entry,
+    entry_outputs,
+    entry_pool,
+    entry_run,
+    process,
+    records,
+)
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
 from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, NDARRAY
@@ -159,11 +167,11 @@ def _stub_object() -> bytes:
 
 def _stub_path() -> Path | None:
     """Where the stub is kept; its name says what it was made from."""
-    if not settings.CACHE.read():
+    if settings.CACHE.find() is not None and not settings.CACHE.read():
         return None
     digest = hashlib.sha256(sys.version.encode())
     try:
-        for module in (abi, assembler, entry, entry_pool, entry_run, records):
+        for module in (abi, assembler, entry, entry_outputs, entry_pool, entry_run, records):
             digest.update(Path(str(module.__file__)).read_bytes())
     except OSError:
         return None
@@ -171,9 +179,9 @@ def _stub_path() -> Path | None:
 
 
 def cache_directory() -> Path:
-    """The directory of compiled things."""
+    """The user's directory of compiled things; kernels have one of their own (`cache/`)."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return settings.CACHE_DIR.read() or Path(home) / "tilewright"
+    return Path(home) / "tilewright"
 
 
 def _read_checked(path: Path) -> bytes | None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import ctypes
 
 from tilewright.runtime.pyapi import api, capsule_pointer
-from tilewright.runtime.records import EXCHANGE_TYPES, PROCESS, SIGACTION_WORDS
+from tilewright.runtime.records import EXCHANGE, EXCHANGE_TYPES, PROCESS, SIGACTION_WORDS
 
 _table = (ctypes.c_uint64 * len(PROCESS))()
 _old_action = (ctypes.c_uint64 * (SIGACTION_WORDS + 1))()
 _owners: list[object] = []
 
 TABLE_ADDRESS = ctypes.addressof(_table)
+_DLPACK_MAJOR = 1
 OLD_ACTION_ADDRESS = ctypes.addressof(_old_action)
-_EXCHANGE_FUNCTION_WORD = 5  # dltensor_from_py_object_no_sync, in DLPack's exchange table
 
 
 def set_word(name: str, value: int) -> None:
@@ -56,14 +56,14 @@ def register_exchange_type(cls: type) -> None:
         return
     capsule = getattr(cls, "__dlpack_c_exchange_api__", None)
     table = capsule_pointer(capsule, b"dlpack_exchange_api") if capsule is not None else 0
-    if not table or ctypes.c_uint32.from_address(table).value != 1:
+    if not table or ctypes.c_uint32.from_address(table).value != _DLPACK_MAJOR:
         return
-    function = ctypes.c_uint64.from_address(table + 8 * _EXCHANGE_FUNCTION_WORD).value
-    if function:
+    needed = (EXCHANGE["allocate"], EXCHANGE["wrap"], EXCHANGE["read"])
+    if all(ctypes.c_uint64.from_address(table + offset).value for offset in needed):
         index = len(_exchange_types)
         _exchange_types.append(cls)
         _owners.append(capsule)
-        set_word(f"exchange_function_{index}", function)
+        set_word(f"exchange_table_{index}", table)
         set_object(f"exchange_type_{index}", cls)
 
 

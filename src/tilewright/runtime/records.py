@@ -31,6 +31,10 @@ DLTENSOR = {
 }
 DLTENSOR_WORDS = 6
 DLPACK_CPU = 1
+MANAGED_TENSOR = {"deleter": 16, "tensor": 32}  # DLManagedTensorVersioned
+
+# DLPack's table of C exchange functions.
+EXCHANGE = {"version": 0, "allocate": 16, "wrap": 32, "read": 40}
 
 NPY_CONTIGUOUS, NPY_ALIGNED, NPY_WRITEABLE = 0x1, 0x100, 0x400
 
@@ -146,7 +150,7 @@ PROCESS = _words(
     "new_from_descr",
     "thread_key",
     "cancel",  # address of the cancel word that the interrupt handler sets
-    *(f"exchange_{what}_{i}" for i in range(EXCHANGE_TYPES) for what in ("type", "function")),
+    *(f"exchange_{what}_{i}" for i in range(EXCHANGE_TYPES) for what in ("type", "table")),
 )
 PROCESS_SIZE = 8 * len(PROCESS)
 SIGACTION_WORDS = 19

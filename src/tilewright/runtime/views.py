@@ -42,7 +42,10 @@ class View:
     @property
     def is_aligned(self) -> bool:
         """True when every element starts at a multiple of its alignment."""
-        return not any(value % self.dtype.alignment for value in (self.address, *self.strides))
+        alignment = self.dtype.alignment
+        if self.address % alignment:
+            return False
+        return all(stride % alignment == 0 for stride in self.strides)
 
     @property
     def is_contiguous(self) -> bool:
@@ -60,6 +63,8 @@ class View:
         """First byte and one past the last byte that an element occupies; equal when empty."""
         if 0 in self.shape:
             return self.address, self.address
+        if self.is_contiguous:
+            return self.address, self.address + self.nbytes
         reaches = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
         low = self.address + sum(r for r in reaches if r < 0)
         return low, self.address + sum(r for r in reaches if r > 0) + self.dtype.itemsize

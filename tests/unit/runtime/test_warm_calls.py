@@ -33,6 +33,7 @@ from unit.runtime.native_kernels import (
     make_add,
     object_of,
     print_text,
+    store_slot_text,
 )
 
 F32 = np.float32
@@ -285,3 +286,38 @@ def test_without_the_stub_calls_still_work(tmp_path: Any) -> None:
         env={**os.environ, "TILEWRIGHT_FAST_LAUNCH": "0"},
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+@pytest.mark.torch
+def test_tensors_in_mean_tensors_out_natively() -> None:
+    import torch
+
+    executable = make_add(implicit=True)
+    x, y = torch.randn(4, 16), torch.randn(4, 16)
+    kernel = counting(executable, x, y)
+    for _ in range(10):
+        result = kernel(x, y)
+        assert type(result) is torch.Tensor and torch.equal(result, x + y)
+        assert result.requires_grad is False and result.is_contiguous()
+    references = sys.getrefcount(result)
+    assert references == 2 and kernel.slow == 0
+
+
+@pytest.mark.torch
+def test_a_zeroed_tensor_is_zero_and_a_bfloat16_one_is_bfloat16() -> None:
+    import torch
+
+    executable = make(
+        store_slot_text(0),
+        tensor("x", dtypes.INT64, ("N",)),
+        tensor("out", dtypes.BF16, ("N", 3), "out", implicit=True, zeroed=True),
+        returns=(1,),
+    )
+    x = torch.zeros(5, dtype=torch.int64)
+    kernel = counting(executable, x)
+    for _ in range(5):
+        result = kernel(x)
+        assert result.shape == (5, 3) and result.dtype is torch.bfloat16
+        assert (result == 0).all()
+        result[:] = 3
+    assert kernel.slow == 0
