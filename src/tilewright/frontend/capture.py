@@ -132,14 +132,15 @@ def _no_source(name: str, file: str) -> ParserSyntaxError:
     )
 
 
-def capture_class(cls: type, methods: list[FunctionType]) -> CapturedClass:
+def capture_class(cls: type, methods: list[FunctionType], file: str | None = None) -> CapturedClass:
     """The class statement that made `cls`, found by the lines of the functions in its body.
 
-    Raises ParserSyntaxError naming every candidate line when several definitions fit equally well.
+    `file` is where to look for a class without functions. Raises ParserSyntaxError naming every candidate line when several definitions fit equally well.
     """
-    parsed = _file_of_class(cls, methods)
+    home = _file_name(cls, methods, file)
+    parsed = _file_of_class(cls, methods, home)
     if parsed is None:
-        raise _no_source(cls.__name__, _file_name(cls, methods))
+        raise _no_source(cls.__name__, home)
     candidates = _candidates(cls, methods, parsed)
     if not candidates:
         raise _no_source(cls.__name__, parsed.source.file)
@@ -148,18 +149,18 @@ def capture_class(cls: type, methods: list[FunctionType]) -> CapturedClass:
     return CapturedClass(candidates[0], parsed.source)
 
 
-def _file_name(cls: type, methods: list[FunctionType]) -> str:
-    if methods:
-        return methods[0].__code__.co_filename
+def _file_name(cls: type, methods: list[FunctionType], file: str | None) -> str:
+    if methods or file:
+        return methods[0].__code__.co_filename if methods else file or ""
     try:
         return inspect.getfile(cls)
     except (TypeError, OSError):
         return "<unknown>"
 
 
-def _file_of_class(cls: type, methods: list[FunctionType]) -> ParsedFile | None:
+def _file_of_class(cls: type, methods: list[FunctionType], home: str) -> ParsedFile | None:
     files = dict.fromkeys([method.__code__.co_filename for method in methods])
-    for file in [*files, _file_name(cls, methods)]:
+    for file in [*files, home]:
         parsed = parse_file(file)
         if parsed is not None and cls.__name__ in parsed.classes:
             return parsed

@@ -152,15 +152,15 @@ def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
     candidate line when several definitions fit.
     """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    read = partial(_read_program, frame=frame, strict_ssa=strict_ssa)
+    return read if cls is None else read(cls)
+
+
+def _read_program(cls: type, frame: FrameType, strict_ssa: bool) -> Program:
     enclosing = capture.enclosing_locals(frame)
-    if cls is None:
-        return partial(_read_program, enclosing=enclosing, strict_ssa=strict_ssa)
-    return _read_program(cls, enclosing, strict_ssa)
-
-
-def _read_program(cls: type, enclosing: Mapping[str, Any], strict_ssa: bool) -> Program:
     members = [item for item in vars(cls).values() if isinstance(item, PendingMethod)]
-    found = capture.capture_class(cls, [member.function for member in members])
+    functions = [member.function for member in members]
+    found = capture.capture_class(cls, functions, frame.f_code.co_filename)
     require_plain_body(found.node, found.source)
     _require_decorated(cls)
     snapshot = Snapshot()

@@ -1,6 +1,7 @@
 """Programs are read from the class statement that made the class."""
 
 import linecache
+import sys
 from typing import Any
 
 import pytest
@@ -80,6 +81,32 @@ def test_a_program_in_exec_d_source_with_a_linecache_entry_is_read() -> None:
     names: dict[str, Any] = {}
     exec(compile(text, "<cell 7>", "exec"), names)
     assert isinstance(names["P"], Program)
+
+
+AMBIGUOUS = """
+import tilewright.language as pl
+def make(flag):
+    if flag:
+        @pl.program
+        class Prog:
+            "one"
+        return Prog
+    @pl.program
+    class Prog:
+        "two"
+    return Prog
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="classes know their line from 3.13 on")
+def test_programs_that_cannot_be_told_apart_are_refused_naming_every_line() -> None:
+    lines = AMBIGUOUS.splitlines(keepends=True)
+    linecache.cache["<two>"] = (len(AMBIGUOUS), None, lines, "<two>")
+    names: dict[str, Any] = {}
+    exec(compile(AMBIGUOUS, "<two>", "exec"), names)
+    with pytest.raises(ParserSyntaxError, match="candidates at lines 6, 10 of <two>") as caught:
+        names["make"](True)
+    assert "distinct names" in str(caught.value.hint)
 
 
 def test_postponed_annotations_see_the_locals_around_the_class() -> None:
