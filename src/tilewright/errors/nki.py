@@ -29,6 +29,12 @@ class NKIError(TilewrightError):
 
     code = "TW500"
 
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.code not in NKI_PAGES or text.endswith(f"#{self.code}"):
+            return text
+        return f"{text}\n   = note: {NKI_PAGES[self.code].reference}"
+
 
 class NKISyntaxError(NKIError, SyntaxError):
     """A construct that traced kernels do not have.

@@ -378,3 +378,40 @@ TOP_LEVEL_RETURN = page(
     """,
     "return tensors made with buffer=nl.shared_hbm",
 )
+LOOP_INDICES = page(
+    "loop_reduce_indices",
+    NKISyntaxError,
+    "loop_reduce: loop_indices are not variables of device loops around it",
+    """A reduction across iterations needs the loops that it runs across.
+
+    Bad::
+
+        r = nl.loop_reduce(t, op=np.add, loop_indices=[0])
+
+    Good::
+
+        for i in nl.affine_range(4):
+            r = nl.loop_reduce(nl.load(x[i]), op=np.add, loop_indices=[i])
+    """,
+)
+PROGRAM_STATE = page(
+    "all_reduce_of_state",
+    NKISyntaxError,
+    "all_reduce: the operand depends on '{name}', which earlier iterations of a loop have updated",
+    """What is reduced over programs is computed by every program in the same way, without state
+    that a surrounding loop carries.
+
+    Bad::
+
+        for i in nl.sequential_range(4):
+            acc[...] = acc + nl.load(x[i])
+            total = nl.all_reduce(acc, op=np.add, program_axes=[0])
+
+    Good::
+
+        for i in nl.sequential_range(4):
+            acc[...] = acc + nl.load(x[i])
+        total = nl.all_reduce(acc, op=np.add, program_axes=[0])
+    """,
+    "reduce after the loop",
+)

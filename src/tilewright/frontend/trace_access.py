@@ -68,6 +68,11 @@ def single_access(access: Access, given: Any) -> Access:
     return masked_access(access, given, conjunction)
 
 
+def is_whole_access(access: Access, value: Value) -> bool:
+    """True when an access of `value` is all of it, in order."""
+    return is_identity(access, static_extents(value)) is True
+
+
 # ---------------------------------------------------------------------------- bounds
 
 
@@ -90,7 +95,7 @@ def require_in_bounds(sema: Sema, root: Root, access: Access) -> None:
 
 
 def _is_unranged(symbol: Symbol) -> bool:
-    return symbol.lo is None or symbol.hi is None
+    return None in bounds(symbol)
 
 
 def _worst_axis(access: Access, extents: Sequence[int]) -> int:
@@ -199,6 +204,8 @@ def require_on_chip(tensor: nki_tensor) -> None:
 def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
     """The elements of any view, as a tile in `space`."""
     root = tensor.root
+    if tensor.is_indirect:
+        return sema.fetch_rows(tensor, mask, space)
     access = single_access(tensor.access, mask)
     require_in_bounds(sema, root, access)
     version = sema.current(root)
@@ -242,6 +249,9 @@ def write(sema: Sema, tensor: nki_tensor, value: Value, mask: Any = None) -> Non
     """Gives the root of `tensor` a version with `value` at the view, where the mask holds."""
     root = tensor.root
     require_writable(root)
+    if tensor.is_indirect:
+        sema.put_rows(tensor, value, mask)
+        return
     for conjunction in mask_terms(mask):
         access = masked_access(tensor.access, mask, conjunction)
         require_in_bounds(sema, root, access)

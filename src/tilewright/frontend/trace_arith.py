@@ -113,9 +113,7 @@ def broadcast_shape(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...
     try:
         return np.broadcast_shapes(tuple(left), tuple(right))
     except ValueError:
-        raise refusal(
-            NUMPY_SHAPES, op=current_api(), left=list(left), right=list(right)
-        ) from None
+        raise refusal(NUMPY_SHAPES, op=current_api(), left=list(left), right=list(right)) from None
 
 
 # ---------------------------------------------------------------------------- operations
@@ -138,9 +136,7 @@ def binary(
     return sema.tile(converted_value(value, result), mask=mask)
 
 
-def _inner_dtype(
-    how: Arithmetic, given: Sequence[DType], promoted: DType, result: DType
-) -> DType:
+def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, result: DType) -> DType:
     if how.on_bits:
         return BOOL if set(given) == {BOOL} else promoted
     if how.gives_bool:
@@ -158,9 +154,7 @@ def operator(sema: Sema, name: str, x: Any, y: Any) -> Any:
         return binary(sema, name, x, y, INT8 if name in COMPARISONS else None)
 
 
-def pointwise(
-    sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None
-) -> nki_tensor:
+def pointwise(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
     """`op(x)` for a float op: computed in FP32 unless x has a type that serves; result as x."""
     require_operand("x", x)
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
@@ -169,9 +163,7 @@ def pointwise(
     return sema.tile(converted_value(value, result), mask=mask)
 
 
-def exact_unary(
-    sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None
-) -> nki_tensor:
+def exact_unary(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
     """`op(x)` for an op that integers have too; result as x."""
     require_operand("x", x)
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)

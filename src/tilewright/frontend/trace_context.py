@@ -18,6 +18,7 @@ from typing import Any, ClassVar, cast
 import numpy
 
 from tilewright.devices import get_device
+from tilewright.dtypes import DType
 from tilewright.errors import ParserSyntaxError
 from tilewright.errors.nki_control import (
     AMBIGUOUS_TRUTH,
@@ -38,6 +39,7 @@ from tilewright.frontend.trace_grid import grid_has_multi_physical_cores
 from tilewright.frontend.trace_index import TileIndex, mask
 from tilewright.frontend.trace_options import CompileOpts
 from tilewright.frontend.trace_predicates import ScalarPredicate
+from tilewright.frontend.trace_random import RandomNumbers
 from tilewright.frontend.trace_rewrite import rewritten
 from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_scopes import (
@@ -50,10 +52,12 @@ from tilewright.frontend.trace_scopes import (
 )
 from tilewright.frontend.trace_sema import Sema
 from tilewright.frontend.trace_spans import author_frame
-from tilewright.frontend.trace_tensors import KernelTensor, nki_tensor
+from tilewright.frontend.trace_tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace_typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Block, Function
+from tilewright.ir.enums import MemorySpace
+from tilewright.ops import creation
 from tilewright.ops.nki_dtypes import promote
 
 SYMBOLIC = (nki_tensor, ScalarPredicate)
@@ -99,6 +103,8 @@ class TraceContext:
         self.regions: list[DeviceRegion] = []
         self.blocks: list[Block] = []
         self.traced: list[FunctionType] = []
+        self.registers: dict[str, nki_tensor] = {}
+        self.random = RandomNumbers(self)
         self.left: tuple[DeviceRegion, Any] | None = None
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
@@ -231,6 +237,14 @@ class TraceContext:
         scope.is_alive = False
         assert scope.parent_scope is not None
         self.cur_scope = scope.parent_scope
+
+    def outermost_tile(self, shape: tuple[int, ...], dtype: DType) -> nki_tensor:
+        """A tile of zeros that is made before all loops and lives as long as the kernel."""
+        depth = len(self.kernel.axes)
+        block = self.blocks[depth] if len(self.regions) > depth else self.sema.block
+        with self.sema.inside(block):
+            zeros = creation.full(shape=shape, dtype=dtype, value=0.0, space=MemorySpace.Sbuf)
+        return whole_tensor(Root(zeros, MemorySpace.Sbuf, self.kernel_scope, depth=depth))
 
     def facts(self) -> list[Constraint]:
         """What the guards around the current place say."""
@@ -452,9 +466,7 @@ class TraceContext:
         assert not isinstance(annotation, str), "annotations of tensors are not strings"
         shape = annotation.shape if isinstance(annotation, TensorAnnotation) else None
         if shape is not None and tuple(shape) != value.shape:
-            raise refusal(
-                ANNOTATION_SHAPE, name=name, given=list(value.shape), wanted=list(shape)
-            )
+            raise refusal(ANNOTATION_SHAPE, name=name, given=list(value.shape), wanted=list(shape))
         self.bind_name(name, value)
 
 

@@ -18,12 +18,13 @@ from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_scopes import LoopScope
 from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_typing import TensorAnnotation
-from tilewright.ir.affine import Symbol
+from tilewright.ir.affine import Symbol, as_expr
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ForKind, MemorySpace, ParamDirection
 from tilewright.ir.enums import FunctionType as Kind
-from tilewright.ir.types import TensorType
-from tilewright.ops import control
+from tilewright.ir.types import ShapedType, TensorType
+from tilewright.ops import control, memory
+from tilewright.ops.nki_dtypes import find_dtype
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace_context import TraceContext
@@ -35,6 +36,14 @@ class ArraySpec:
 
     shape: tuple[int, ...]
     dtype: DType
+
+
+@dataclass(frozen=True)
+class Print:
+    """A `device_print`: what stands before the tile, and the number of loops around it."""
+
+    prefix: str
+    loops: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,9 @@ class KernelFunction:
         self.name = "kernel"
         self.grid: tuple[GridDim, ...] = ()
         self.inputs: list[Root] = []
+        self.constants: dict[Root, Any] = {}
         self.outputs: list[Root] = []
+        self.prints: dict[Root, Print] = {}
         self.results: list[Root] = []
         self.returns_tuple = False
         self.axes: list[LoopScope] = []
@@ -112,6 +123,35 @@ class KernelFunction:
         self.outputs.append(root)
         return root
 
+    def new_constant(self, array: Any) -> Root:
+        """A tensor in HBM that is passed along with every launch."""
+        dtype = find_dtype(array.dtype)
+        assert dtype is not None
+        value = Value(TensorType(array.shape, dtype), f"constant_{len(self.constants)}")
+        root = Root(
+            value, MemorySpace.Hbm, self.ctx.kernel_scope, is_mutable=False, is_parameter=True
+        )
+        self.constants[root] = array
+        return root
+
+    def print_value(self, prefix: str, value: Value) -> None:
+        """Keeps a tile of every iteration of the loops around, to be printed after the launch."""
+        loops = [r for r in self.ctx.regions if isinstance(r, LoopScope) and r.trip is not None]
+        assert isinstance(value.type, ShapedType)
+        trips = tuple(loop.trip for loop in loops if loop.trip is not None)
+        extents = tuple(int(extent) for extent in value.type.shape)
+        root = self.new_output((*trips, *extents), value.type.dtype, MemorySpace.Hbm)
+        self.prints[root] = Print(prefix, len(trips))
+        sema = self.ctx.sema
+        offsets = [sema.scalar(as_expr(loop.symbol)) for loop in loops]
+        offsets += [sema.index(0) for _ in extents]
+        sema.advance(root, memory.store(value, tuple(offsets), sema.current(root)))
+
+    @property
+    def roots(self) -> list[Root]:
+        """The root of each parameter, in order."""
+        return [*self.inputs, *self.constants, *self.outputs]
+
     def is_result(self, root: Root) -> bool:
         """True for what may be returned: outputs, and parameters that are updated."""
         return root.is_output or (root.is_parameter and root.is_mutable)
@@ -145,7 +185,7 @@ class KernelFunction:
 
     def function(self) -> Function:
         """The finished function; output versions are the finals of its Out and InOut parameters."""
-        roots = [*self.inputs, *self.outputs]
+        roots = self.roots
         block = self.ctx.sema.block
         directions = tuple(map(self._direction, roots))
         written = [r for r, d in zip(roots, directions) if d is not ParamDirection.In]
@@ -205,4 +245,3 @@ def _remove(block: Block, dead: set[Operation]) -> None:
     for op in block.ops:
         for region in op.regions:
             _remove(region, dead)
-

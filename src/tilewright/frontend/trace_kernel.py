@@ -18,7 +18,7 @@ from tilewright.errors.nki_tensors import OPERAND_DTYPE
 from tilewright.frontend.calls import KernelBase, dont_trace_attr
 from tilewright.frontend.trace_ambient import nki_ctx_or_none
 from tilewright.frontend.trace_context import TraceContext
-from tilewright.frontend.trace_function import ArraySpec, KernelFrame
+from tilewright.frontend.trace_function import ArraySpec, KernelFrame, Print
 from tilewright.frontend.trace_grid import GridDim, as_grid
 from tilewright.frontend.trace_guards import Guard
 from tilewright.frontend.trace_options import CompileOpts
@@ -44,6 +44,8 @@ class Specialization:
     entry: str
     results: tuple[int, ...]
     returns_tuple: bool
+    constants: tuple[Array, ...]
+    prints: dict[int, Print]
     guard: Guard
     prepare: Prepare
 
@@ -133,9 +135,7 @@ class TraceKernel(KernelBase):
             bound.arguments[name] = self._argument(name, given, arrays, keys)
         return Call(bound, arrays, (self.grid, self.opts, tuple(keys)))
 
-    def _argument(
-        self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]
-    ) -> Any:
+    def _argument(self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]) -> Any:
         if isinstance(given, tuple) and any(map(is_array, cast("tuple[Any, ...]", given))):
             items = cast("tuple[Any, ...]", given)
             return tuple(self._argument(name, item, arrays, keys) for item in items)
@@ -146,9 +146,7 @@ class TraceKernel(KernelBase):
         dtype = find_dtype(array.dtype)
         if dtype is None:
             supported = ", ".join(NAMES.values())
-            raise OPERAND_DTYPE(
-                op=self.__name__, name=name, given=array.dtype, supported=supported
-            )
+            raise OPERAND_DTYPE(op=self.__name__, name=name, given=array.dtype, supported=supported)
         arrays.append(array)
         keys.append((array.shape, dtype))
         return ArraySpec(array.shape, dtype)
@@ -173,12 +171,14 @@ class TraceKernel(KernelBase):
                 raise MULTI_CORES(target=self.opts.platform_target)
             frame = KernelFrame(self.function, call.bound, self.grid)
             function = ctx.trace_kernel(self.__name__, frame)
-            roots = [*ctx.kernel.inputs, *ctx.kernel.outputs]
+            roots = ctx.kernel.roots
             return Specialization(
                 finish_program(self.__name__, {function.name: function}),
                 function.name,
                 tuple(roots.index(root) for root in ctx.kernel.results),
                 ctx.kernel.returns_tuple,
+                tuple(ctx.kernel.constants.values()),
+                {roots.index(root): shown for root, shown in ctx.kernel.prints.items()},
                 Guard.of(ctx.traced),
                 self.prepare,
             )
@@ -189,12 +189,14 @@ class TraceKernel(KernelBase):
 
     def _run(self, made: Specialization, arrays: Sequence[Array]) -> Any:
         function = made.program[made.entry]
-        given = list(arrays)
+        given = [*arrays, *made.constants]
         for param, direction in zip(function.params, function.directions):
             if direction is ParamDirection.Out:
                 assert isinstance(param.type, ShapedType)
                 given.append(poisoned(param.type))
         made.launch(given)
+        for place, shown in made.prints.items():
+            show(shown, given[place])
         results = tuple(given[place] for place in made.results)
         if made.returns_tuple:
             return results
@@ -223,3 +225,9 @@ def poisoned(type_: ShapedType) -> Array:
     shape = tuple(int(extent) for extent in type_.shape)
     fill = np.nan if type_.dtype.is_float() else 4
     return np.full(shape, fill).astype(type_.dtype.numpy)
+
+
+def show(shown: Print, array: Array) -> None:
+    """Prints what `device_print` kept: one tile for each iteration of the loops around it."""
+    for place in np.ndindex(array.shape[: shown.loops]):
+        print(shown.prefix, array[place])

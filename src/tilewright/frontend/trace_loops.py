@@ -102,9 +102,7 @@ def _bound(given: Any) -> Expr:
 # ---------------------------------------------------------------------------- for
 
 
-def trace_loop(
-    ctx: TraceContext, space: DeviceRange, name: str
-) -> Generator[LoopVar, None, None]:
+def trace_loop(ctx: TraceContext, space: DeviceRange, name: str) -> Generator[LoopVar, None, None]:
     """Yields the loop variable once; the body between is traced into a region."""
     trip = space.trip
     if trip == 0:
@@ -120,17 +118,13 @@ def trace_loop(
     close_loop(ctx, scope, trip, ForKind.Parallel if parallel else ForKind.Sequential)
 
 
-def open_loop(
-    ctx: TraceContext, symbol: Symbol, trip: int | Expr, *, is_affine: bool
-) -> LoopScope:
+def open_loop(ctx: TraceContext, symbol: Symbol, trip: int | Expr, *, is_affine: bool) -> LoopScope:
     """Opens the region of a loop whose index is `symbol`."""
     index = Value(IndexType, symbol.name)
     block = Block((index,))
     ctx.sema.bind(index, symbol)
     known = trip if isinstance(trip, int) else None
-    scope = LoopScope(
-        symbol.name, ctx.cur_scope, block, symbol, trip=known, is_affine=is_affine
-    )
+    scope = LoopScope(symbol.name, ctx.cur_scope, block, symbol, trip=known, is_affine=is_affine)
     ctx.enter_region(scope)
     return scope
 
@@ -145,9 +139,7 @@ def close_loop(ctx: TraceContext, scope: LoopScope, trip: int | Expr, kind: ForK
     take_results(scope.carried, op.results)
 
 
-def end_carrying(
-    ctx: TraceContext, scope: CarryingRegion, first: list[Value]
-) -> tuple[Value, ...]:
+def end_carrying(ctx: TraceContext, scope: CarryingRegion, first: list[Value]) -> tuple[Value, ...]:
     """Ends a carrying region: yields, parameters; gives the values carried in.
 
     `first` are further values that it yields, before the tensors.

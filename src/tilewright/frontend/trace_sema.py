@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilewright.dtypes import INDEX
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki_control import OUT_OF_SCOPE
-from tilewright.frontend import trace_access, trace_arith, trace_views
+from tilewright.frontend import trace_access, trace_arith, trace_indirect, trace_views
 from tilewright.frontend.trace_ambient import refusal
 from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_spans import current_span
@@ -53,9 +53,7 @@ class Sema(Builder):
     ) -> Operation:
         """`Builder.emit`, located at the author's expression unless told otherwise."""
         place = span or self.span or current_span()
-        return super().emit(
-            opdef, operands, attrs, regions, names=names, span=place, types=types
-        )
+        return super().emit(opdef, operands, attrs, regions, names=names, span=place, types=types)
 
     def dispatch(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Runs a language function (`nl.add`), which emits; errors in it are attributed to it."""
@@ -151,7 +149,7 @@ class Sema(Builder):
 
     def subscript(self, tensor: nki_tensor, key: Any) -> nki_tensor:
         """`tensor[key]`."""
-        return trace_views.subscript(tensor, key)
+        return trace_indirect.subscript(tensor, key)
 
     def reshaped(self, tensor: nki_tensor, shape: Any) -> nki_tensor:
         """`tensor.reshape(shape)`."""
@@ -163,7 +161,7 @@ class Sema(Builder):
 
     def assign_item(self, tensor: nki_tensor, key: Any, value: Any) -> None:
         """`tensor[key] = value`."""
-        trace_access.assign(self, trace_views.subscript(tensor, key), value)
+        trace_access.assign(self, trace_indirect.subscript(tensor, key), value)
 
     def converted(self, tensor: nki_tensor, dtype: Any) -> nki_tensor:
         """`tensor.astype(dtype)`."""
@@ -196,6 +194,16 @@ class Sema(Builder):
     def write(self, tensor: nki_tensor, value: Value, mask: Any = None) -> None:
         """New elements for a view."""
         trace_access.write(self, tensor, value, mask)
+
+    def fetch_rows(self, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
+        """The elements of an indirect view."""
+        assert isinstance(tensor, trace_indirect.IndirectTile)
+        return trace_indirect.fetch_rows(self, tensor, mask, space)
+
+    def put_rows(self, tensor: nki_tensor, value: Value, mask: Any) -> None:
+        """New elements for an indirect view."""
+        assert isinstance(tensor, trace_indirect.IndirectTile)
+        trace_indirect.put_rows(self, tensor, value, mask)
 
     def name_tensor(self, tensor: nki_tensor, name: str) -> None:
         """Gives the author's name to a tensor that has none."""

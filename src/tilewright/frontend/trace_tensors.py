@@ -79,6 +79,11 @@ class nki_tensor:
         """True for a buffer itself, False for a view."""
         return False
 
+    @property
+    def is_indirect(self) -> bool:
+        """True for a view whose rows are chosen by a tile of indices."""
+        return False
+
     def __getitem__(self, key: Any) -> nki_tensor:
         return nki_ctx().sema.subscript(self, key)
 

@@ -55,7 +55,7 @@ class Positions:
         return total if rest == 0 else ew.add(total, self._scalar(rest))
 
     def _mentions_dim(self, atom: Atom) -> bool:
-        used = substitute(Expr(0, {atom: 1}), {dim: 0 for dim in self.dims})
+        used = substitute(Expr(0, {atom: 1}), dict.fromkeys(self.dims, 0))
         return used != Expr(0, {atom: 1})
 
     def _term(self, atom: Atom, factor: int) -> Value:

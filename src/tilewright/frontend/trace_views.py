@@ -52,10 +52,9 @@ class Selection:
         return dim
 
 
-def subscript(tensor: nki_tensor, key: Any) -> DataTile:
-    """The view `tensor[key]`, by basic or advanced indexing; bounds are checked at its use."""
-    entries = expanded(tensor, key)
-    varying = [e for e in entries if isinstance(e, (TileIndex, mask))]
+def subscript(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
+    """The view by basic or advanced indexing; bounds are checked where it is used."""
+    varying = any(isinstance(entry, (TileIndex, mask)) for entry in entries)
     selection = _advanced(tensor, entries) if varying else _basic(tensor, entries)
     blocks = tensor.partition_axis
     left = 0 if varying else blocks - sum(axis < blocks for axis in selection.dropped)
@@ -142,12 +141,41 @@ def _advanced(tensor: nki_tensor, entries: Sequence[Any]) -> Selection:
     for index in indices:
         if index.ndim == 1 and index.axes:
             raise refusal(ARANGE_1D, name=tensor.name)
+    return _placed(tensor, entries, broadcast([index.shape for index in indices]))
+
+
+def _placed(tensor: nki_tensor, entries: Sequence[Any], shape: Sequence[int]) -> Selection:
     selection = Selection()
-    for extent in broadcast([index.shape for index in indices]):
+    for extent in shape:
         selection.add_dim(extent)
     for axis, entry in enumerate(entries):
         _take_index(selection, tensor, axis, entry)
     return selection
+
+
+def selected(tensor: nki_tensor, entries: Sequence[Any], shape: Sequence[int]) -> Access:
+    """The access of scalars, index objects and trailing slices, over dims of a given shape."""
+    slices = [entry for entry in entries if isinstance(entry, slice)]
+    extra = [tensor.shape[k] for k, entry in enumerate(entries) if isinstance(entry, slice)]
+    wide = [*shape[:1], *extra] if slices and len(shape) <= 2 else [*shape, *extra]
+    selection = Selection()
+    for extent in wide:
+        selection.add_dim(extent)
+    free = iter(selection.dims[len(wide) - len(extra) :])
+    for axis, entry in enumerate(entries):
+        if isinstance(entry, slice):
+            _take_whole(selection, tensor, axis, entry, next(free))
+        else:
+            _take_index(selection, tensor, axis, entry)
+    return selection.access()
+
+
+def _take_whole(
+    selection: Selection, tensor: nki_tensor, axis: int, entry: slice, dim: Symbol
+) -> None:
+    if entry != slice(None):
+        raise refusal(MIXED_INDEXING, name=tensor.name)
+    selection.coordinates.append(as_expr(dim))
 
 
 def _index_of(entry: TileIndex | mask) -> TileIndex:

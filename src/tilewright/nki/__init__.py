@@ -1,13 +1,13 @@
 """Traced tile kernels: a Python function whose body is abstract-interpreted once and compiled.
 
-    @nki.jit
-    def double(x):
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, value=nl.load(x) * 2.0)
-        return out
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=nl.load(x) * 2.0)
+    return out
 
-    double(array)           # one program
-    kernel[4](array)        # four programs, told apart by nl.program_id(0)
+double(array)           # one program
+kernel[4](array)        # four programs, told apart by nl.program_id(0)
 """
 
 from __future__ import annotations

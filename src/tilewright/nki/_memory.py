@@ -21,12 +21,14 @@ from tilewright.frontend.trace_access import require_dtype
 from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace_arith import converted_value
 from tilewright.frontend.trace_grid import ParDim
+from tilewright.frontend.trace_indirect import IndirectTile
 from tilewright.frontend.trace_ops import nki_op
 from tilewright.frontend.trace_scopes import KernelScope
 from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_views import static_shape
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
+from tilewright.nki._enums import oob_mode
 from tilewright.ops import creation
 
 Shape = Any
@@ -149,6 +151,7 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     """
     require_hbm(src, "src")
     sema = nki_ctx().sema
+    skip_outside(src, kwargs)
     require_partitions(src.shape)
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
@@ -161,6 +164,7 @@ def store(dst: nki_tensor, value: Any, *, mask: Any = None, **kwargs: Any) -> No
     require_hbm(dst, "dst")
     sema = nki_ctx().sema
     trace_access.require_writable(dst.root)
+    skip_outside(dst, kwargs)
     trace_access.write(sema, dst, trace_access.fitted(sema, dst, value, mask), mask)
 
 
@@ -171,6 +175,12 @@ def copy(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     require_tensor(src, "src")
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
     return sema.tile(converted_value(trace_access.read_operand(sema, src, mask), wanted), mask=mask)
+
+
+def skip_outside(tensor: nki_tensor, keywords: dict[str, Any]) -> None:
+    """`mode=oob_mode.skip`: indices that lie outside are dropped."""
+    if isinstance(tensor, IndirectTile) and keywords.get("mode") is oob_mode.skip:
+        tensor.skips = True
 
 
 def require_tensor(given: Any, name: str) -> nki_tensor:

@@ -48,9 +48,7 @@ def require_tile(given: Any, name: str) -> nki_tensor:
         raise refusal(OPERAND_NONE, op=current_api(), name=name)
     if not isinstance(given, nki_tensor):
         kind = "an array" if isinstance(given, np.ndarray) else type(given).__name__
-        raise refusal(
-            UNEXPECTED_OPERAND, op=current_api(), name=name, given=kind, wanted="a tile"
-        )
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), name=name, given=kind, wanted="a tile")
     trace_access.require_on_chip(given)
     return given
 

@@ -1,4 +1,4 @@
-"""The arithmetic unit of the traced style's instructions: named operations on values, reductions."""
+"""The arithmetic unit of the traced style: named operations on values, and reductions by them."""
 
 from __future__ import annotations
 

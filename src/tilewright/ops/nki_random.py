@@ -1,4 +1,4 @@
-"""Random numbers of the traced style: a hash of the position, so that every target gives the same."""
+"""Random numbers of the traced style: a hash of the position, the same on every target."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def uint32(value: int) -> Value:
 def uniform(start: Value, extents: tuple[int, ...]) -> Value:
     """FP32 numbers in [0, 1): 24 bits of the hash of `start` plus the row-major position."""
     count = math.prod(extents)
-    line = creation.iota(
-        uint32(0), shape=(1, count), dtype=UINT32, axis=1, space=MemorySpace.Sbuf
-    )
+    line = creation.iota(uint32(0), shape=(1, count), dtype=UINT32, axis=1, space=MemorySpace.Sbuf)
     bits = ew.add(shape.reshape(line, shape=extents), start)
     for distance, factor in ROUNDS:
         bits = ew.xor(bits, ew.shr(bits, uint32(distance)))

@@ -1,0 +1,489 @@
+"""`nisa`: moving, selecting, searching, index generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tilewright.dtypes import FP32, INT32, UINT32
+from tilewright.errors.nki_instructions import (
+    MIN_ARCH,
+    MIN_ARCH_HWDGE,
+    NO_DEVICE,
+    SAME_DTYPE,
+    UNSUPPORTED_DTYPES,
+    UNSUPPORTED_OP,
+    VALID_SIZE,
+)
+from tilewright.errors.nki_tensors import RANK_LIMIT
+from tilewright.frontend import trace_access
+from tilewright.frontend.trace_access import require_dtype, reshaped_to
+from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace_arith import converted_value
+from tilewright.frontend.trace_index import TileIndex
+from tilewright.frontend.trace_loops import SequentialRange
+from tilewright.frontend.trace_ops import nki_op
+from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace_tiles import index_tile, mask_tile
+from tilewright.frontend.trace_views import static_shape
+from tilewright.ir.core import Value
+from tilewright.ir.enums import MemorySpace
+from tilewright.nki._buffers import sbuf
+from tilewright.nki._enums import dge_mode as dge_modes
+from tilewright.nki._enums import engine as engines
+from tilewright.nki._enums import nc_version
+from tilewright.nki._enums import oob_mode as oob_modes
+from tilewright.nki._enums import reduce_cmd as commands
+from tilewright.nki._isa_compute import accumulator, result_dtype_like, write_tile
+from tilewright.nki._isa_matrix import scratch
+from tilewright.nki._matmul import matrix
+from tilewright.nki._memory import create, require_tensor, skip_outside
+from tilewright.nki._operands import (
+    is_scalar,
+    operand_value,
+    operation_name,
+    require_same_elements,
+    require_tile,
+    result_dtype,
+    result_tile,
+    scalar_or_vector,
+    tile_value,
+)
+from tilewright.ops import creation, shape
+from tilewright.ops import elementwise as ew
+from tilewright.ops.nki_alu import COMPARING, apply, as_bool, reduce_axes
+from tilewright.ops.nki_dtypes import LEAST
+from tilewright.ops.nki_math import number
+
+FLOAT_MIN = LEAST[FP32]
+KEEP = 255
+QUADRANT = 32
+TRANSPOSES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+COMPARED = frozenset(COMPARING)
+
+
+def require_instruction(name: str, wanted: str = "trn2") -> None:
+    """Refuses an instruction that the target's generation does not have."""
+    device = nki_ctx().device
+    if name not in device.instructions:
+        raise refusal(MIN_ARCH, op=name, wanted=wanted, given=device.name)
+
+
+# ---------------------------------------------------------------------------- creation
+
+
+@nki_op("nisa.memset")
+def memset(
+    shape: Any,
+    value: Any,
+    dtype: Any,
+    *,
+    mask: Any = None,
+    engine: engines = engines.unknown,
+    **kwargs: Any,
+) -> nki_tensor:
+    """A tile with `value` at every element."""
+    extents = tuple(int(extent) for extent in static_shape(shape))
+    return create(extents, require_dtype(dtype), sbuf, value)
+
+
+@nki_op("nisa.iota")
+def iota(expr: Any, dtype: Any, *, mask: Any = None, **kwargs: Any) -> nki_tensor:
+    """An index object as a tile: evaluated in 32-bit integers, then converted."""
+    index = expr if isinstance(expr, TileIndex) else TileIndex(expr.expr, {}, (1, 1))
+    value = index_tile(nki_ctx().sema, index)
+    return result_tile(value, require_dtype(dtype), mask)
+
+
+# ---------------------------------------------------------------------------- selection
+
+
+@nki_op("nisa.affine_select")
+def affine_select(
+    pred: Any,
+    on_true_tile: nki_tensor,
+    on_false_value: Any,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The tile where one affine comparison holds, a number elsewhere."""
+    require_tile(on_true_tile, "on_true_tile")
+    if len(trace_access.mask_terms(pred)) > 1 or any(len(c) > 1 for c in pred.terms):
+        raise refusal(UNSUPPORTED_OP, op="affine_select", given="a combination of comparisons")
+    wanted = result_dtype_like(dtype, on_true_tile)
+    value = tile_value(on_true_tile, on_true_tile.root.dtype, mask)
+    holds = mask_tile(nki_ctx().sema, pred, on_true_tile.shape)
+    picked = ew.select(holds, value, operand_value(on_false_value, on_true_tile.root.dtype))
+    return result_tile(picked, wanted, mask)
+
+
+@nki_op("nisa.range_select")
+def range_select(
+    *,
+    on_true_tile: nki_tensor,
+    comp_op0: Any,
+    comp_op1: Any,
+    bound0: nki_tensor,
+    bound1: nki_tensor,
+    reduce_cmd: commands = commands.idle,
+    reduce_res: nki_tensor | None = None,
+    reduce_op: Any = "maximum",
+    range_start: int = 0,
+    on_false_value: float = FLOAT_MIN,
+    mask: Any = None,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """The tile where (index <op0> bound0) and (index <op1> bound1), the least float elsewhere.
+
+    The index counts free elements from `range_start`; bounds are FP32 vectors by partition.
+    """
+    require_instruction("range_select")
+    plain = matrix(require_tile(on_true_tile, "on_true_tile"))
+    index = free_positions(plain, range_start)
+    links = [
+        apply(operation_name(op, COMPARED), index, _bound(bound, name, plain))
+        for op, bound, name in ((comp_op0, bound0, "bound0"), (comp_op1, bound1, "bound1"))
+    ]
+    holds = ew.and_(*map(as_bool, links))
+    value = tile_value(plain, FP32)
+    picked = ew.select(holds, value, number(value, FLOAT_MIN))
+    _reduce_selection(picked, plain, reduce_cmd, reduce_res)
+    whole = reshaped_to(picked, on_true_tile.shape)
+    return result_tile(whole, result_dtype(dtype, on_true_tile), mask)
+
+
+def _bound(given: Any, name: str, data: nki_tensor) -> Value:
+    value = operand_value(scalar_or_vector(given, name, data), FP32)
+    if hasattr(value.type, "shape"):
+        return shape.broadcast_to(value, shape=data.shape)
+    return creation.splat(value, shape=data.shape, space=MemorySpace.Sbuf)
+
+
+def free_positions(data: nki_tensor, start: int = 0) -> Value:
+    """The number of each free element, counted from `start`, in FP32."""
+    rows, columns = data.shape
+    line = creation.iota(
+        nki_ctx().sema.constant(start, INT32),
+        shape=(1, columns),
+        dtype=INT32,
+        axis=1,
+        space=MemorySpace.Sbuf,
+    )
+    return shape.broadcast_to(ew.cast(line, dtype=FP32), shape=(rows, columns))
+
+
+def _reduce_selection(
+    value: Value, data: nki_tensor, command: commands, target: nki_tensor | None
+) -> None:
+    """The max registers of the vector engine: one element per partition."""
+    if command is commands.idle and target is None:
+        return
+    total = reduce_axes("maximum", value, (1,))
+    registers = accumulator("select")
+    rows = data.shape[0]
+    if command is commands.reduce:
+        total = ew.max_(tile_value(registers[0:rows], FP32), total)
+    write_tile(registers[0:rows], total)
+    if target is not None:
+        write_tile(target, total)
+
+
+@nki_op("nisa.select_reduce")
+def select_reduce(
+    *,
+    dst: nki_tensor,
+    predicate: nki_tensor,
+    on_true: nki_tensor,
+    on_false: Any,
+    reduce_res: nki_tensor | None = None,
+    reduce_cmd: commands = commands.idle,
+    reduce_op: Any = "maximum",
+    reverse_pred: bool = False,
+    mask: Any = None,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> None:
+    """dst = on_true where the predicate is nonzero, on_false elsewhere; optionally its maximum."""
+    require_instruction("select_reduce")
+    if operation_name(reduce_op) != "maximum":
+        raise refusal(UNSUPPORTED_OP, op="select_reduce", given=operation_name(reduce_op))
+    plain = matrix(require_tile(on_true, "on_true"))
+    require_same_elements(on_true, require_tile(predicate, "predicate"))
+    truth = as_bool(tile_value(matrix(predicate), predicate.root.dtype))
+    truth = ew.not_(truth) if reverse_pred else truth
+    other = operand_value(scalar_or_vector(on_false, "on_false", plain), FP32)
+    picked = ew.select(truth, tile_value(plain, FP32), other)
+    _reduce_selection(picked, plain, reduce_cmd, reduce_res)
+    write_tile(dst, reshaped_to(picked, on_true.shape), mask)
+
+
+@nki_op("nisa.tensor_copy_predicated")
+def tensor_copy_predicated(
+    *,
+    src: Any,
+    dst: nki_tensor,
+    predicate: nki_tensor,
+    reverse_pred: bool = False,
+    mask: Any = None,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Writes `src` to `dst` where the predicate is nonzero (zero, with `reverse_pred`)."""
+    require_tile(dst, "dst")
+    truth = as_bool(tile_value(require_tile(predicate, "predicate"), predicate.root.dtype, mask))
+    truth = ew.not_(truth) if reverse_pred else truth
+    if isinstance(src, nki_tensor) and src.root.dtype is not dst.root.dtype:
+        raise refusal(SAME_DTYPE, op="tensor_copy_predicated", src=src.dtype, dst=dst.dtype)
+    given = operand_value(src, dst.root.dtype, mask)
+    kept = tile_value(dst, dst.root.dtype, mask)
+    write_tile(dst, ew.select(reshaped_to(truth, dst.shape), given, kept), mask)
+
+
+# ---------------------------------------------------------------------------- movement
+
+
+@nki_op("nisa.dma_copy")
+def dma_copy(
+    *,
+    dst: nki_tensor,
+    src: Any,
+    mask: Any = None,
+    dst_rmw_op: Any = None,
+    oob_mode: oob_modes = oob_modes.error,
+    dge_mode: dge_modes = dge_modes.unknown,
+    **kwargs: Any,
+) -> None:
+    """Copies between any memories, converting; `dst_rmw_op` add adds to what is there."""
+    device = nki_ctx().device
+    if dge_mode is dge_modes.hwdge and "dma_copy.hwdge" not in device.instructions:
+        raise refusal(MIN_ARCH_HWDGE, op="dma_copy", wanted="trn2", given=device.name)
+    sema = nki_ctx().sema
+    if oob_mode is oob_modes.skip:
+        skip_outside(dst, {"mode": oob_mode})
+    value = moved_value(sema, src, require_tensor(dst, "dst"), mask)
+    if dst_rmw_op is not None:
+        name = operation_name(dst_rmw_op, ("add",))
+        value = apply(name, trace_access.fetch(sema, dst, mask, MemorySpace.Sbuf), value)
+    trace_access.write(sema, dst, value, mask)
+
+
+def moved_value(sema: Any, src: Any, dst: nki_tensor, mask: Any) -> Value:
+    """What a transfer writes: `src` from any memory, in the type and shape of `dst`."""
+    if is_scalar(src):
+        return trace_access.fitted(sema, dst, src)
+    given = require_tensor(src, "src")
+    value = trace_access.fetch(sema, given, mask, MemorySpace.Sbuf)
+    return trace_access.reshaped_value(dst, converted_value(value, dst.root.dtype))
+
+
+@nki_op("nisa.dma_transpose")
+def dma_transpose(
+    src: nki_tensor, *, axes: Any = None, mask: Any = None, dtype: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """A new SBUF tile with the dimensions of `src` reversed as the transfer engine can."""
+    given = require_tensor(src, "src")
+    if given.ndim not in TRANSPOSES:
+        raise refusal(RANK_LIMIT, op="dma_transpose", name="src", shape=list(given.shape), limit=4)
+    order = tuple(axes) if axes is not None else TRANSPOSES[given.ndim]
+    if order != TRANSPOSES[given.ndim]:
+        wanted = str(TRANSPOSES[given.ndim])
+        raise refusal(VALID_SIZE, op="dma_transpose", name="axes", given=order, supported=wanted)
+    value = trace_access.fetch(nki_ctx().sema, given, mask, MemorySpace.Sbuf)
+    return result_tile(shape.transpose(value, perm=order), result_dtype_like(dtype, given))
+
+
+@nki_op("nisa.tensor_copy_dynamic_src")
+def tensor_copy_dynamic_src(
+    src: nki_tensor,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    engine: engines = engines.unknown,
+    **kwargs: Any,
+) -> nki_tensor:
+    """A copy of a tile that is read at an offset which only the run knows."""
+    require_tile(src, "src")
+    return result_tile(tile_value(src, src.root.dtype, mask), result_dtype_like(dtype, src), mask)
+
+
+@nki_op("nisa.tensor_copy_dynamic_dst")
+def tensor_copy_dynamic_dst(
+    *,
+    dst: nki_tensor,
+    src: nki_tensor,
+    mask: Any = None,
+    dtype: Any = None,
+    engine: engines = engines.unknown,
+    **kwargs: Any,
+) -> None:
+    """Writes a tile at an offset of `dst` which only the run knows."""
+    write_tile(require_tile(dst, "dst"), tile_value(require_tile(src, "src"), src.root.dtype), mask)
+
+
+@nki_op("nisa.nc_stream_shuffle")
+def nc_stream_shuffle(
+    src: nki_tensor,
+    dst: nki_tensor,
+    shuffle_mask: Sequence[int],
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    **kwargs: Any,
+) -> None:
+    """In each quadrant of 32 partitions, dst[i] = src[shuffle_mask[i]]; 255 keeps dst[i]."""
+    if src.root.dtype is not dst.root.dtype:
+        raise refusal(SAME_DTYPE, op="nc_stream_shuffle", src=src.dtype, dst=dst.dtype)
+    if len(shuffle_mask) != QUADRANT:
+        fields = {"name": "shuffle_mask", "given": f"of {len(shuffle_mask)} entries"}
+        raise refusal(VALID_SIZE, op="nc_stream_shuffle", supported="32 entries", **fields)
+    given = result_tile(tile_value(require_tile(src, "src"), src.root.dtype), src.root.dtype)
+    for base in range(0, dst.shape[0], QUADRANT):
+        for to, start, size in runs(shuffle_mask, min(QUADRANT, dst.shape[0] - base)):
+            rows = given[base + start : base + start + size]
+            write_tile(dst[base + to : base + to + size], tile_value(rows, src.root.dtype))
+
+
+def runs(order: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
+    """(destination, source, length) of the stretches in which both go up by one."""
+    place = 0
+    while place < limit:
+        size = 1
+        if order[place] == KEEP:
+            place += 1
+            continue
+        while place + size < limit and order[place + size] == order[place] + size:
+            size += 1
+        yield place, order[place], size
+        place += size
+
+
+# ---------------------------------------------------------------------------- searching
+
+
+@nki_op("nisa.max8")
+def max8(*, src: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any) -> nki_tensor:
+    """The 8 largest free elements of each partition, in descending order."""
+    plain = matrix(require_tile(src, "src"))
+    if not src.root.dtype.is_float():
+        fields = {"given": src.dtype, "target": nki_ctx().device.name}
+        raise refusal(UNSUPPORTED_DTYPES, op="max8", name="src", **fields)
+    if not 8 <= plain.shape[1] <= 16384:
+        fields = {"name": "the free size", "given": plain.shape[1], "supported": "8 to 16384"}
+        raise refusal(VALID_SIZE, op="max8", **fields)
+    value, index = tile_value(plain, FP32), free_positions(plain)
+    found: list[Value] = []
+    for _ in range(8):
+        largest = reduce_axes("maximum", value, (1,))
+        found.append(largest)
+        first = first_position(ew.eq(value, largest), index)
+        value = ew.select(ew.eq(index, first), number(value, float("-inf")), value)
+    return result_tile(shape.concat(tuple(found), axis=1), result_dtype(dtype, src), mask)
+
+
+def first_position(holds: Value, index: Value) -> Value:
+    """The first position in each partition where `holds`, or infinity: [P, 1]."""
+    places = ew.select(holds, index, number(index, float("inf")))
+    return reduce_axes("minimum", places, (1,))
+
+
+@nki_op("nisa.nc_find_index8")
+def nc_find_index8(
+    *, data: nki_tensor, vals: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """The first position of each of 8 values in each partition; all ones where there is none."""
+    plain = matrix(require_tile(data, "data"))
+    value, index = tile_value(plain, FP32), free_positions(plain)
+    wanted = require_dtype(dtype) if dtype is not None else UINT32
+    found = [_find(value, index, column) for column in _columns8(vals)]
+    places = shape.concat(tuple(found), axis=1)
+    known = ew.cast(places, dtype=wanted)
+    missing = ew.eq(places, number(places, float("inf")))
+    everything = (1 << wanted.bits) - 1
+    return result_tile(ew.select(missing, number(known, everything), known), wanted, mask)
+
+
+def _columns8(vals: nki_tensor) -> list[Value]:
+    plain = matrix(require_tile(vals, "vals"))
+    if plain.shape[1] != 8:
+        fields = {"name": "the free size of vals", "given": plain.shape[1], "supported": "8"}
+        raise refusal(VALID_SIZE, op=current_api(), **fields)
+    return [tile_value(plain[:, k : k + 1], FP32) for k in range(8)]
+
+
+def _find(value: Value, index: Value, wanted: Value) -> Value:
+    return first_position(ew.eq(value, wanted), index)
+
+
+@nki_op("nisa.nc_match_replace8")
+def nc_match_replace8(
+    *,
+    data: nki_tensor,
+    vals: nki_tensor,
+    imm: float,
+    dst_idx: nki_tensor | None = None,
+    mask: Any = None,
+    dtype: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """`data` with the first occurrence of each of 8 values replaced by `imm`."""
+    plain = matrix(require_tile(data, "data"))
+    value, index = tile_value(plain, FP32), free_positions(plain)
+    places: list[Value] = []
+    for column in _columns8(vals):
+        place = _find(value, index, column)
+        places.append(place)
+        value = ew.select(ew.eq(index, place), number(value, float(imm)), value)
+    if dst_idx is not None:
+        found = shape.concat(tuple(places), axis=1)
+        write_tile(dst_idx, ew.cast(found, dtype=dst_idx.root.dtype))
+    return result_tile(reshaped_to(value, data.shape), result_dtype(dtype, data), mask)
+
+
+@nki_op("nisa.sequence_bounds")
+def sequence_bounds(*, segment_ids: nki_tensor, dtype: Any = None, **kwargs: Any) -> nki_tensor:
+    """For each of [1, N] segment ids, where its segment starts and ends: [1, 2, N].
+
+    Elements of segment 0 get (N, -1).
+    """
+    require_instruction("sequence_bounds")
+    ids = matrix(require_tile(segment_ids, "segment_ids"))
+    count = ids.shape[1]
+    value, index = tile_value(ids, FP32), free_positions(ids)
+    result = scratch((1, 2, count), FP32)
+    for i in SequentialRange(count):
+        own = tile_value(ids[:, slice(i, i + 1)], FP32)
+        same = ew.eq(value, own)
+        last = reduce_axes("maximum", ew.select(same, index, number(index, -1.0)), (1,))
+        padding = ew.eq(own, number(own, 0.0))
+        start = ew.select(padding, number(own, float(count)), first_position(same, index))
+        stop = ew.select(padding, number(own, -1.0), ew.add(last, number(last, 1.0)))
+        write_tile(result[:, 0, slice(i, i + 1)], start)
+        write_tile(result[:, 1, slice(i, i + 1)], stop)
+    wanted = require_dtype(dtype) if dtype is not None else segment_ids.root.dtype
+    return result_tile(tile_value(result, FP32), wanted)
+
+
+# ---------------------------------------------------------------------------- queries
+
+
+@nki_op("nisa.get_nc_version")
+def get_nc_version() -> nc_version:
+    """The generation of the target's core."""
+    return nc_version(nki_ctx().device.generation)
+
+
+@nki_op("nisa.builtin_custom_op")
+def builtin_custom_op(
+    function_name: str,
+    lib_file_name: str,
+    ulib_to_ucode_version: Any,
+    ulib_to_isa_version: Any,
+    srcs: Any,
+    dsts: Any,
+    **kwargs: Any,
+) -> None:
+    """A function of a library for the accelerator; refused on this machine."""
+    raise refusal(NO_DEVICE, op="builtin_custom_op", what=f"the library {lib_file_name}")

@@ -1,0 +1,250 @@
+"""`nl`: constants, random numbers, indirect updates, reductions across loops, queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.dtypes import FP32, UINT32
+from tilewright.errors.nki_control import LOOP_INDICES
+from tilewright.errors.nki_instructions import ATOMIC_ADD_ONLY, ATOMIC_DYNAMIC_INDEX
+from tilewright.frontend import trace_access
+from tilewright.frontend.trace_access import require_dtype
+from tilewright.frontend.trace_ambient import nki_ctx, refusal
+from tilewright.frontend.trace_indirect import IndirectTile, put_rows
+from tilewright.frontend.trace_loops import SequentialRange
+from tilewright.frontend.trace_ops import nki_op
+from tilewright.frontend.trace_predicates import LoopVar
+from tilewright.frontend.trace_programs import combined_over_programs
+from tilewright.frontend.trace_roots import Root
+from tilewright.frontend.trace_scalars import element
+from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
+from tilewright.frontend.trace_views import static_shape
+from tilewright.ir.core import Value
+from tilewright.ir.enums import MemorySpace
+from tilewright.nki._memory import require_hbm
+from tilewright.nki._operands import (
+    is_scalar,
+    operand_value,
+    operation_name,
+    require_tile,
+    result_dtype,
+    result_tile,
+    scalar_or_vector,
+    tile_value,
+)
+from tilewright.ops import cast as casting
+from tilewright.ops import creation
+from tilewright.ops import elementwise as ew
+from tilewright.ops.nki_alu import apply, identity_of
+from tilewright.ops.nki_dtypes import find_dtype
+from tilewright.ops.nki_math import number
+
+LOOP_REDUCIBLE = ("add", "maximum", "minimum", "multiply")
+
+
+# ---------------------------------------------------------------------------- constants
+
+
+@nki_op("nl.shared_constant")
+def shared_constant(constant: Any, dtype: Any = None, **kwargs: Any) -> nki_tensor:
+    """An HBM tensor with the elements of a numpy array."""
+    array = np.asarray(constant)
+    wanted = require_dtype(array.dtype if dtype is None else dtype)
+    return whole_tensor(nki_ctx().kernel.new_constant(array.astype(wanted.numpy)))
+
+
+@nki_op("nl.shared_identity_matrix")
+def shared_identity_matrix(n: int, dtype: Any = np.uint8, **kwargs: Any) -> nki_tensor:
+    """The n x n identity in HBM."""
+    wanted = require_dtype(dtype)
+    return whole_tensor(nki_ctx().kernel.new_constant(np.eye(n).astype(wanted.numpy)))
+
+
+def static_cast(input_data: Any, dtype: Any) -> Any:
+    """A host number or array in an element type of the language."""
+    found = find_dtype(dtype)
+    if found is None:
+        raise TypeError(f"{dtype!r} is not an element type of this language")
+    return np.asarray(input_data).astype(found.numpy)
+
+
+# ---------------------------------------------------------------------------- random numbers
+
+
+@nki_op("nl.rand")
+def rand(shape: Any, dtype: Any = np.float32, **kwargs: Any) -> nki_tensor:
+    """Uniform numbers in [0, 1); the same for the same seed on every target."""
+    return result_tile(nki_ctx().random.uniform(static_shape(shape)), require_dtype(dtype))
+
+
+@nki_op("nl.random_seed")
+def random_seed(seed: Any, *, mask: Any = None, **kwargs: Any) -> None:
+    """Starts the kernel's random numbers over, from an int or a [1, 1] tile."""
+    random = nki_ctx().random
+    if isinstance(seed, nki_tensor):
+        random.reseed(casting.cast(element(seed), dtype=UINT32))
+    else:
+        random.reseed(int(seed))
+
+
+@nki_op("nl.dropout")
+def dropout(
+    x: nki_tensor, rate: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any
+) -> nki_tensor:
+    """`x` with each element set to 0 with probability `rate`, a number or a 1-element tile."""
+    value = tile_value(require_tile(x, "x"), FP32, mask)
+    chance = operand_value(scalar_or_vector(rate, "rate", x), FP32)
+    drops = ew.lt(nki_ctx().random.uniform(x.shape), chance)
+    return result_tile(ew.select(drops, number(value, 0.0), value), result_dtype(dtype, x), mask)
+
+
+# ---------------------------------------------------------------------------- combining
+
+
+@nki_op("nl.atomic_rmw")
+def atomic_rmw(dst: nki_tensor, value: Any, op: Any, *, mask: Any = None, **kwargs: Any) -> None:
+    """Adds a tile to the rows of an HBM tensor that a tile of indices names."""
+    name = operation_name(op)
+    if name != "add":
+        raise refusal(ATOMIC_ADD_ONLY, given=name)
+    require_hbm(dst, "dst")
+    if not isinstance(dst, IndirectTile):
+        raise refusal(ATOMIC_DYNAMIC_INDEX)
+    sema = nki_ctx().sema
+    put_rows(sema, dst, trace_access.fitted(sema, dst, value, mask), mask, ew.add)
+
+
+@nki_op("nl.loop_reduce")
+def loop_reduce(
+    x: nki_tensor,
+    op: Any,
+    loop_indices: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    **kwargs: Any,
+) -> nki_tensor:
+    """`x` combined by `op` over the iterations of device loops; usable after them."""
+    name = operation_name(op, LOOP_REDUCIBLE)
+    require_tile(x, "x")
+    indices = loop_indices if isinstance(loop_indices, (tuple, list)) else (loop_indices,)
+    wanted = result_dtype(dtype, x)
+    target = _before_loops([index for index in indices if isinstance(index, LoopVar)], x, name)
+    sema = nki_ctx().sema
+    total = apply(name, sema.current(target.root), tile_value(x, target.root.dtype, mask))
+    trace_access.write(sema, target, total, mask)
+    return target if wanted is target.root.dtype else target.astype(wanted)
+
+
+def _before_loops(indices: list[LoopVar], x: nki_tensor, name: str) -> nki_tensor:
+    """An accumulator made before the outermost of the loops."""
+    ctx = nki_ctx()
+    scopes = [each.loop_scope for each in indices]
+    depths = [depth for depth, region in enumerate(ctx.regions) if region in scopes]
+    if not depths:
+        raise refusal(LOOP_INDICES)
+    depth = min(depths)
+    start = identity_of(name, FP32)
+    with ctx.sema.inside(ctx.blocks[depth]):
+        value = creation.full(shape=x.shape, dtype=FP32, value=start, space=MemorySpace.Sbuf)
+    scope = ctx.regions[depth].parent_scope
+    assert scope is not None
+    return whole_tensor(Root(value, MemorySpace.Sbuf, scope, depth=depth))
+
+
+@nki_op("nl.all_reduce")
+def all_reduce(
+    x: nki_tensor,
+    op: Any,
+    program_axes: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    parallel_reduce: bool = True,
+    asynchronous: bool = False,
+    **kwargs: Any,
+) -> nki_tensor:
+    """`x` combined by `op` over the programs along axes of the launch grid."""
+    ctx = nki_ctx()
+    ctx.has_collectives = True
+    name = operation_name(op, LOOP_REDUCIBLE)
+    axes = program_axes if isinstance(program_axes, (tuple, list)) else (program_axes,)
+    value = tile_value(require_tile(x, "x"), FP32, mask)
+    chosen = [ctx.kernel.axes[int(axis)] for axis in axes if ctx.kernel.axes]
+    extents = trace_access.static_extents(value)
+    start = identity_of(name, FP32)
+    neutral = creation.full(shape=extents, dtype=FP32, value=start, space=MemorySpace.Sbuf)
+    target = ctx.sema.tile(neutral)
+    total = combined_over_programs(ctx, value, chosen, target, lambda a, b: apply(name, a, b))
+    return result_tile(total, result_dtype(dtype, x), mask)
+
+
+@nki_op("nl.sync_program")
+def sync_program(*args: Any, **kwargs: Any) -> None:
+    """A barrier of the programs of a launch; programs run one after the other, so it is nothing."""
+
+
+# ---------------------------------------------------------------------------- control
+
+
+@nki_op("nl.fori_loop")
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], step: int = 1) -> None:
+    """Calls `body_fun(index)` in a device loop; state lives in tensors."""
+    ctx = nki_ctx()
+    for index in SequentialRange(lower, upper, step):
+        ctx.call(body_fun, index)
+
+
+@contextmanager
+def no_reorder() -> Iterator[None]:
+    """Instructions inside stay in order; they always do here."""
+    yield
+
+
+# ---------------------------------------------------------------------------- debugging
+
+
+@nki_op("nl.device_print")
+def device_print(prefix: str, x: Any, *, mask: Any = None, **kwargs: Any) -> None:
+    """Prints a tile while the kernel runs."""
+    ctx = nki_ctx()
+    value: Value = operand_value(x, FP32) if is_scalar(x) else tile_value(x, x.root.dtype, mask)
+    ctx.kernel.print_value(prefix, value)
+
+
+# ---------------------------------------------------------------------------- queries
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating-point element type."""
+    return ml_dtypes.finfo(np.dtype(require_dtype(dtype).numpy))
+
+
+def sizeinbytes(dtype: Any) -> int:
+    """Bytes of one element."""
+    return require_dtype(dtype).nbytes
+
+
+def is_hbm(buffer: Any) -> bool:
+    """True for memory outside the chip."""
+    return getattr(buffer, "is_hbm", False)
+
+
+def is_sbuf(buffer: Any) -> bool:
+    """True for SBUF."""
+    return getattr(buffer, "space", None) is MemorySpace.Sbuf
+
+
+def is_psum(buffer: Any) -> bool:
+    """True for PSUM."""
+    return getattr(buffer, "space", None) is MemorySpace.Psum
+
+
+def is_on_chip(buffer: Any) -> bool:
+    """True for SBUF and PSUM."""
+    return is_sbuf(buffer) or is_psum(buffer)
