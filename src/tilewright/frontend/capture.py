@@ -135,7 +135,8 @@ def _no_source(name: str, file: str) -> ParserSyntaxError:
 def capture_class(cls: type, methods: list[FunctionType], file: str | None = None) -> CapturedClass:
     """The class statement that made `cls`, found by the lines of the functions in its body.
 
-    `file` is where to look for a class without functions. Raises ParserSyntaxError naming every candidate line when several definitions fit equally well.
+    `file` is where to look for a class without functions. Raises ParserSyntaxError naming every
+    candidate line when several definitions fit equally well.
     """
     home = _file_name(cls, methods, file)
     parsed = _file_of_class(cls, methods, home)
@@ -150,8 +151,10 @@ def capture_class(cls: type, methods: list[FunctionType], file: str | None = Non
 
 
 def _file_name(cls: type, methods: list[FunctionType], file: str | None) -> str:
-    if methods or file:
-        return methods[0].__code__.co_filename if methods else file or ""
+    if methods:
+        return methods[0].__code__.co_filename
+    if file:
+        return file
     try:
         return inspect.getfile(cls)
     except (TypeError, OSError):
