@@ -25,6 +25,7 @@ for name in [name for name in os.environ if name.startswith(("TILEWRIGHT_", "PYP
     del os.environ[name]
 CACHE = tempfile.TemporaryDirectory(prefix="tilewright-tests-", ignore_cleanup_errors=True)
 os.environ["TILEWRIGHT_CACHE_DIR"] = CACHE.name
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 OPTIONAL = {"torch": "torch", "mpi": "mpi4py"}
 
@@ -36,3 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, package in missing.items():
             if marker in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))
+
+
+def pytest_sessionstart() -> None:
+    """From here on every finished program is printed, parsed and compared."""
+    import roundtrip
+
+    roundtrip.install()

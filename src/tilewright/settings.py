@@ -101,7 +101,7 @@ def count(name: str, default: int, least: int, meaning: str) -> Setting[int]:
     return Setting(name, default, f"a whole number >= {least}", _count(least), meaning)
 
 
-CACHE = flag("CACHE", True, "keep compiled kernels on disk")
+CACHE = flag("CACHE", False, "keep compiled kernels on disk")
 CACHE_DIR = path("CACHE_DIR", "where compiled kernels are kept")
 CACHE_READONLY = flag("CACHE_READONLY", False, "read kernels from disk, write none")
 PROG_BUILD_DIR = path("PROG_BUILD_DIR", "write the outputs of every compilation here")

@@ -12,7 +12,7 @@ from tilewright import settings
 def test_a_setting_that_is_not_set_has_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_CACHE", raising=False)
     monkeypatch.delenv("PYPTO_CACHE", raising=False)
-    assert settings.CACHE.read() is True
+    assert settings.CACHE.read() is False
 
 
 def test_the_alias_is_read_and_the_own_spelling_wins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,9 +314,7 @@ def _positional_targets(
     for targets in (runtime, open_names, inputs):
         if count == len(targets):
             return targets
-    required = {
-        p.name for p in parameters if not p.has_default and p.name not in kwargs
-    }
+    required = {p.name for p in parameters if not p.has_default and p.name not in kwargs}
     if count < len(everything) and required <= set(everything[:count]):
         return everything[:count]
     names = [p.name for p in parameters if p.kind != "constexpr"]

@@ -39,10 +39,7 @@ FRAMEWORK_KEYWORDS = frozenset({"deps", "device"})
 def call_helper(p: FunctionParser, node: ast.Call, helper: Helper) -> Any:
     """A helper of the specialized program: expanded in place, or called."""
     given = match_call(p, node, helper)
-    constants = {
-        name: p.evaluate(given.pop(name))
-        for name in helper.member.constant_names
-    }
+    constants = {name: p.evaluate(given.pop(name)) for name in helper.member.constant_names}
     variant = _variant(p, node, helper, constants)
     arguments = {name: p.operand(expression) for name, expression in given.items()}
     call = ast.copy_location(ast.Call(node.func, list(given.values()), []), node)
@@ -92,9 +89,7 @@ def match_call(p: FunctionParser, node: ast.Call, helper: Helper) -> dict[str, a
     return {name: given[name] for name in names}
 
 
-def _wrong_count(
-    p: FunctionParser, node: ast.Call, helper: Helper, count: int
-) -> ParserTypeError:
+def _wrong_count(p: FunctionParser, node: ast.Call, helper: Helper, count: int) -> ParserTypeError:
     names = [argument.arg for argument in helper.member.info.parameters]
     return ParserTypeError(
         f"Function '{helper.name}' expects {len(names)} argument(s), got {count}",
@@ -110,9 +105,7 @@ def _expand(
     p: FunctionParser, call: ast.Call, variant: Variant, arguments: Mapping[str, Any]
 ) -> Any:
     site = p.span(call)
-    fitted = {
-        name: _fitted(variant.signature[name], value) for name, value in arguments.items()
-    }
+    fitted = {name: _fitted(variant.signature[name], value) for name, value in arguments.items()}
     types = {name: v.type for name, v in fitted.items() if isinstance(v, Value)}
     scalars = {name: _scalar_value(value) for name, value in fitted.items()}
     check_contract(variant.name, variant.signature, types, scalars, site)
@@ -183,9 +176,7 @@ def parameter_type(type_: Type) -> Type:
     assert hasattr(type_, "shape")
     made: dict[Dim, DynDim] = {}
     shape = tuple(
-        extent
-        if isinstance(extent, int)
-        else made.setdefault(extent, synthesize(f"d{len(made)}"))
+        extent if isinstance(extent, int) else made.setdefault(extent, synthesize(f"d{len(made)}"))
         for extent in type_.shape  # type: ignore[attr-defined]
     )
     return TensorMeta(shape, meta.dtype, meta.layout).type

@@ -30,7 +30,9 @@ class DynDim:
 
 
 ShapeDim: TypeAlias = "int | DynDim"
-ScalarSnapshot: TypeAlias = "int | DynDim | tuple[type[ast.operator], tuple[ScalarSnapshot, ...]] | None"
+ScalarSnapshot: TypeAlias = (
+    "int | DynDim | tuple[type[ast.operator], tuple[ScalarSnapshot, ...]] | None"
+)
 """What is known of a scalar before parsing: a number, an extent, an expression, or nothing."""
 
 

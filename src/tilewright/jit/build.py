@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
-from tilewright.codegen.kernel import Kernel as TextKernel
 from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import InternalError, ToolchainError
 from tilewright.ir.core import Program
@@ -60,6 +59,17 @@ class Artifact:
         return self.kernel.manifest
 
 
+@dataclass(frozen=True)
+class Generated:
+    """One function as text that a machine's LLVM makes an object of."""
+
+    entry: str
+    calling: Calling
+    manifest: Manifest
+    text: str
+    timings: Timings = field(default_factory=Timings, compare=False)
+
+
 def build(
     program: Program, entry: str, options: CompileOptions, directory: Path | None = None
 ) -> Artifact:
@@ -68,20 +78,23 @@ def build(
     Raises the author errors of lowering, located, and ToolchainError when this machine cannot
     compile.
     """
-    timings = Timings()
     if options.execution != "native":
         return interpreted(program, entry, checked=options.execution == "checked")
-    with options.checks():
-        with timings.stage("lower"):
-            lowered = pipeline.lower(program, entry, watchers(options, directory))
-        function = lowered[entry]
-        calling = calling_of_lowered(program[entry], function)
-        with timings.stage("target"):
-            target = find_target()
-        with timings.stage("emit"):
-            kernel = emit_kernel(function, calling.signature, target)
-        with timings.stage("compile"):
-            data = compile_text(kernel, target)
+    return finish(generate(program, entry, options, directory), program)
+
+
+def generate(
+    program: Program, entry: str, options: CompileOptions, directory: Path | None = None
+) -> Generated:
+    """Lowers function `entry` and writes it as text for this machine."""
+    timings = Timings()
+    with options.checks(), timings.stage("lower"):
+        lowered = pipeline.lower(program, entry, watchers(options, directory))
+    with timings.stage("target"):
+        target = find_target()
+    with timings.stage("emit"):
+        calling = calling_of_lowered(program[entry], lowered[entry])
+        kernel = emit_kernel(lowered[entry], calling.signature, target)
     manifest = Manifest(
         name=entry,
         symbol=kernel.symbol,
@@ -90,8 +103,17 @@ def build(
         arena_bytes=kernel.arena_bytes,
         parallel=kernel.parallel,
     )
-    native = NativeKernel(data, calling.signature, manifest)
-    return Artifact(entry, calling, native, program, kernel.text, timings)
+    return Generated(entry, calling, manifest, kernel.text, timings)
+
+
+def finish(generated: Generated, program: Program | None) -> Artifact:
+    """Makes the object of generated text."""
+    g = generated
+    target = find_target()
+    with g.timings.stage("compile"):
+        data = compile_text(g.text, target)
+    kernel = NativeKernel(data, g.calling.signature, g.manifest)
+    return Artifact(g.entry, g.calling, kernel, program, g.text, g.timings)
 
 
 def interpreted(program: Program, entry: str, *, checked: bool = False) -> Artifact:
@@ -112,10 +134,10 @@ def find_target() -> Target:
         ) from error
 
 
-def compile_text(kernel: TextKernel, target: Target) -> bytes:
-    """The object file of a kernel."""
+def compile_text(text: str, target: Target) -> bytes:
+    """The object file of a kernel's text."""
     try:
-        return kernel.compile(target)
+        return machine.compile_text(text, target)
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the text of a kernel: {error}") from error
 

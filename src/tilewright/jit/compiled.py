@@ -106,7 +106,9 @@ class CompiledProgram(Launcher):
         if self.in_place.scalars:
             return []
         ways = [self.in_place, *([self.by_return] if self._has_short_form else [])]
-        made = (self.kernel.variant(way.signature, guards, epoch) for way in ways if way is not None)
+        made = (
+            self.kernel.variant(way.signature, guards, epoch) for way in ways if way is not None
+        )
         return [variant for variant in made if variant is not None]
 
     @property

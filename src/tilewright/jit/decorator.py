@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FrameType, FunctionType
 from typing import Any
 
+from tilewright.cache import CacheConfig, current_config, stats
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend import capture
 from tilewright.frontend.function import Options
@@ -17,8 +18,9 @@ from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
 from tilewright.ir.types import TileType, Type
-from tilewright.jit import _arguments, _call_binding, cache, driver, specializer
+from tilewright.jit import _arguments, _call_binding, _persistent, cache, driver, specializer
 from tilewright.jit._arguments import BoundCall, SignatureInfo
+from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
@@ -44,6 +46,7 @@ class Request:
     types: Mapping[str, Type]
     options: CompileOptions
     key: Key
+    cache_config: CacheConfig | None = None
 
 
 class JITFunction(Launcher):
@@ -85,7 +88,9 @@ class JITFunction(Launcher):
 
     # Requests
 
-    def compile(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
+    def compile(
+        self, *args: Any, config: RunConfig | None = None, **kwargs: Any
+    ) -> CompiledProgram:
         """The compiled object for these sample arguments (or, without any, for the annotations).
 
         Arguments are inspected for shape and dtype only; scalars need no value. The same object
@@ -103,7 +108,9 @@ class JITFunction(Launcher):
     def specialize(self, *args: Any, **kwargs: Any) -> Program:
         """The specialized program before any pass; nothing is cached. Takes no `config`."""
         if "config" in kwargs:
-            raise TypeError(f"{self.name}.specialize() takes no config: no option changes its result")
+            raise TypeError(
+                f"{self.name}.specialize() takes no config: no option changes its result"
+            )
         return self._specialized(self._request(args, kwargs, None))
 
     def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Program:
@@ -159,7 +166,8 @@ class JITFunction(Launcher):
         key = cache.make_key(
             self.name, graph.digest, signature.runtime, types, bound.constants, options
         )
-        return Request(graph, bound, signature, types, options, key)
+        cache_config = None if config is None else config.cache_config
+        return Request(graph, bound, signature, types, options, key, cache_config)
 
     def _types(
         self, graph: Graph, signature: SignatureInfo, bound: BoundCall, check: bool
@@ -205,26 +213,40 @@ class JITFunction(Launcher):
         return None if is_entry and self.definition.kind != "host" else value.definition
 
     def _obtain(self, request: Request) -> CompiledProgram:
+        stats.count("requests")
         if request.options.is_fresh:
-            return self._build(request)
+            stats.count("forced_rebuilds")
+            program = self._specialized(request)
+            return driver.compile_program(program, self.name, request.options)
         digest = request.key.digest
         with self._lock:
             found = self._compiled.get(digest)
-            if found is not None:
-                return found
             building = self._building.setdefault(digest, threading.Lock())
-        with building:
-            found = self._compiled.get(digest)
-            if found is None:
-                found = self._build(request)
-                with self._lock:
-                    self._compiled[digest] = found
+        if found is None:
+            with building:
+                found = self._compiled.get(digest)
+                if found is None:
+                    found = self._compiled[digest] = self._build(request)
                     self._building.pop(digest, None)
+                    return found
+        stats.count("object_hits")
         return found
 
     def _build(self, request: Request) -> CompiledProgram:
-        program = self._specialized(request)
-        return driver.compile_program(program, self.name, request.options)
+        """Restores or compiles the artifact of a request."""
+        options = request.options
+        if options.execution != "native":
+            return driver.compile_program(self._specialized(request), self.name, options)
+
+        def make() -> tuple[Program, Generated]:
+            program = self._specialized(request)
+            driver.report(program, options)
+            return program, generate(program, self.name, options)
+
+        policy = current_config(request.cache_config)
+        reason = None if request.graph.is_portable else "it calls functions that only IR identifies"
+        artifact = _persistent.obtain(request.key, policy, make, bypass=reason)
+        return CompiledProgram(artifact, options)
 
     def _specialized(self, request: Request) -> Program:
         made = Specializer(request.graph)

@@ -37,14 +37,19 @@ def compile_program(
     directory = options.output_dir
     if directory is None and options.is_fresh:
         directory = output.allocate_directory(program.name)
-    with options.checks():
-        diagnostics.report(program)
+    report(program, options)
     first, *others = [_compile_entry(program, name, options, directory) for name in names]
     for other in others:
         first.add_entry(other)
     if directory is not None:
         first.save(directory)
     return first
+
+
+def report(program: Program, options: CompileOptions) -> None:
+    """Warns about the program, as the options and the active context ask."""
+    with options.checks():
+        diagnostics.report(program)
 
 
 def _compile_entry(

@@ -30,9 +30,7 @@ class Kernel(Protocol):
         """Checks `args`, runs, and gives what the call returns (scalars as arrays of shape [1])."""
         ...
 
-    def variant(
-        self, signature: Signature, guards: Sequence[Guard], epoch: int
-    ) -> Variant | None:
+    def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
         """How the native entry calls it with this signature; None when it cannot."""
         ...
 
@@ -61,9 +59,7 @@ class NativeKernel:
     def run(self, signature: Signature, args: Sequence[object]) -> Any:
         return run_checked(self.code(signature), args)
 
-    def variant(
-        self, signature: Signature, guards: Sequence[Guard], epoch: int
-    ) -> Variant | None:
+    def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
         return Variant(self.code(signature), guards, epoch)
 
 
@@ -98,9 +94,7 @@ class InterpretedKernel:
     def _count(self) -> int:
         return len(self.interpreter.program[self.entry].params)
 
-    def variant(
-        self, signature: Signature, guards: Sequence[Guard], epoch: int
-    ) -> Variant | None:
+    def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
         return None
 
 

@@ -29,7 +29,13 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.types import Dim, TupleType, Type
 from tilewright.jit import _ast_analysis, _source, _specialize_body, _specialize_values
-from tilewright.jit._arguments import NO_DEFAULT, Parameter, SignatureInfo, constexpr, read_signature
+from tilewright.jit._arguments import (
+    NO_DEFAULT,
+    Parameter,
+    SignatureInfo,
+    constexpr,
+    read_signature,
+)
 from tilewright.jit._ast_analysis import SourceInfo
 from tilewright.jit._source import FunctionNames, Path, Resolution
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
@@ -398,7 +404,9 @@ class Specializer:
             self._typed[key] = self.functions[name] = self.read(variant, types, name)
         return self._typed[key]
 
-    def read(self, variant: Variant, types: Mapping[str, Type], name: str | None = None) -> Function:
+    def read(
+        self, variant: Variant, types: Mapping[str, Type], name: str | None = None
+    ) -> Function:
         """Parses one folded definition with these parameter types."""
         title = name or variant.name
         definition = variant.member.definition
@@ -500,7 +508,11 @@ def _directed(parameter: Parameter, type_: Type) -> Any:
 
 def source_text(specializer: Specializer) -> str:
     """The specialized program as Python text."""
-    lines = ["import tilewright.language as pl", "import tilewright.language.distributed as pld", ""]
+    lines = [
+        "import tilewright.language as pl",
+        "import tilewright.language.distributed as pld",
+        "",
+    ]
     lines += [f'{name} = pl.dynamic("{s.name}")' for name, s in specializer.symbols.items()]
     body = [ast.unparse(ast.fix_missing_locations(v.node)) for v in specializer.variants.values()]
     return "\n".join([*lines, *body]) + "\n"

@@ -206,10 +206,19 @@ def _write_checked(path: Path, body: bytes) -> None:
 
 
 @cache
+def stub_address(name: str) -> int:
+    """The address of one of the stub's functions; 0 where the stub cannot be used."""
+    if missing_assumption():
+        return 0
+    try:
+        return load_stub().address(f"tilewright_{name}")
+    except ImportError:  # neither the stub in the cache nor LLVM to make it
+        return 0
+
+
+@cache
 def native_runner() -> Callable[[int, int, int, int], int] | None:
     """run(kernel, words, context, ns) of the stub, or None; raises what a signal handler raises."""
-    if missing_assumption():
-        return None
-    return ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(
-        load_stub().address("tilewright_run")
-    )
+    address = stub_address("run")
+    made = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
+    return made(address) if address else None

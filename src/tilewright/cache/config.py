@@ -1,0 +1,61 @@
+"""Whether and where compiled kernels are kept: one policy, never merged from several."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright import settings
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    """A cache policy. `root` None is the user's cache directory.
+
+    A `readonly` root is never written, not even with locks. The contents of the files in
+    `extra_source_paths` and the text `extra_fingerprint` become part of every key.
+    """
+
+    enabled: bool = False
+    root: str | Path | None = None
+    readonly: bool = False
+    extra_source_paths: tuple[str | Path, ...] = ()
+    extra_fingerprint: str | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The root that is used."""
+        return default_root() if self.root is None else Path(self.root)
+
+
+def default_root() -> Path:
+    """Where kernels are kept when nothing else is said."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "tilewright" / "jit"
+
+
+_configured: list[CacheConfig] = []
+
+
+def configure_cache(config: CacheConfig | None) -> None:
+    """Sets the policy of this process; None goes back to the environment's."""
+    _configured[:] = [] if config is None else [config]
+
+
+def current_config(explicit: CacheConfig | None = None) -> CacheConfig:
+    """The policy of a request: its own, else the process's, else the environment's.
+
+    Raises ValueError for an environment variable that is neither 0 nor 1.
+    """
+    if explicit is not None:
+        return explicit
+    return _configured[0] if _configured else _from_environment()
+
+
+def _from_environment() -> CacheConfig:
+    return CacheConfig(
+        enabled=settings.CACHE.read(),
+        root=settings.CACHE_DIR.read(),
+        readonly=settings.CACHE_READONLY.read(),
+    )

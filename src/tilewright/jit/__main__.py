@@ -1,0 +1,130 @@
+"""`python -m tilewright.jit warm --module M --config F` and `stat --root D`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.cache import CacheConfig, Store, cache_stats
+from tilewright.dtypes import DType
+from tilewright.jit._specialize_types import TensorMeta
+from tilewright.jit.decorator import JITFunction
+from tilewright.runtime.config import (
+    BackendType,
+    ExecutionMode,
+    MemoryPlanner,
+    OptimizationStrategy,
+    RunConfig,
+    RuntimeKind,
+)
+
+SCHEMA_VERSION = 1
+_ENUMS = {
+    "backend_type": BackendType,
+    "arch": BackendType,
+    "execution_mode": ExecutionMode,
+    "memory_planner": MemoryPlanner,
+    "strategy": OptimizationStrategy,
+    "runtime": RuntimeKind,
+}
+
+
+class BadWarmup(Exception):
+    """A warm-up file that cannot be obeyed; the message says which part."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; gives its exit status."""
+    parser = argparse.ArgumentParser(prog="tilewright.jit", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    warm = commands.add_parser("warm", help="compile the kernels that a file lists")
+    warm.add_argument("--module", required=True)
+    warm.add_argument("--config", required=True, type=Path)
+    stat = commands.add_parser("stat", help="count the entries of a cache")
+    stat.add_argument("--root", required=True, type=Path)
+    given = parser.parse_args(arguments)
+    if given.command == "stat":
+        print(json.dumps(stat_root(given.root), indent=1))
+        return 0
+    try:
+        report = warm_module(given.module, given.config)
+    except Exception as error:
+        print(f"warm: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(report, indent=1))
+    return 0
+
+
+def stat_root(root: Path) -> dict[str, Any]:
+    """Counts and bytes of the entries under a root."""
+    report: dict[str, Any] = {"root": str(root), "ready": 0, "generated": 0, "invalid": 0, "bytes": 0}
+    for path, entry in Store(root, readonly=True).entries():
+        report["invalid" if entry is None else entry.state.value] += 1
+        report["bytes"] += path.stat().st_size
+    return report
+
+
+def warm_module(module: str, path: Path) -> dict[str, Any]:
+    """Compiles every request of a warm-up file; the whole file is checked before any of it.
+
+    Raises BadWarmup, and what compiling raises.
+    """
+    sys.path.insert(0, "")
+    plans = read_plans(importlib.import_module(module), json.loads(path.read_text("utf-8")))
+    for kernel, config, samples in plans:
+        kernel.warmup(config=config, **samples)
+    counts = cache_stats()
+    return {
+        "requests": len(plans),
+        "ready_hits": counts.ready_hits,
+        "misses": counts.misses,
+        "binary_builds": counts.binary_builds,
+    }
+
+
+Plan = tuple[JITFunction, RunConfig, dict[str, Any]]
+
+
+def read_plans(module: Any, data: Mapping[str, Any]) -> list[Plan]:
+    """The requests of a warm-up file; raises BadWarmup naming the first wrong one."""
+    if data.get("schema_version") != SCHEMA_VERSION:
+        raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {data.get('schema_version')}")
+    cache = CacheConfig(**{"enabled": True, **data.get("cache", {})})
+    plans: list[Plan] = []
+    for number, request in enumerate(data.get("requests", [])):
+        try:
+            plans.append(_plan(module, request, cache))
+        except (TypeError, ValueError, KeyError) as error:
+            raise BadWarmup(f"request {number}: {error}") from error
+    return plans
+
+
+def _plan(module: Any, request: Mapping[str, Any], cache: CacheConfig) -> Plan:
+    kernel = getattr(module, request["kernel"], None)
+    if not isinstance(kernel, JITFunction):
+        raise ValueError(f"{module.__name__} has no kernel '{request['kernel']}'")
+    options = {k: _option(k, v) for k, v in request.get("run_config", {}).items()}
+    config = RunConfig(**options, cache_config=cache)
+    samples = {name: _meta(spec) for name, spec in request.get("tensors", {}).items()}
+    given = {**samples, **request.get("scalars", {})}
+    kernel.key(config=config, **given)
+    return kernel, config, given
+
+
+def _option(name: str, value: Any) -> Any:
+    return _ENUMS[name][value] if name in _ENUMS and isinstance(value, str) else value
+
+
+def _meta(spec: Mapping[str, Any]) -> TensorMeta:
+    name = str(spec["dtype"]).rpartition(".")[2].upper()
+    aliases = {"FLOAT32": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "FLOAT64": "FP64"}
+    return TensorMeta(tuple(spec["shape"]), DType.from_name(aliases.get(name, name)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Artifacts on disk: which requests may use them, under which key, and how they come back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import tilewright
+from tilewright import abi
+from tilewright.abi import Manifest, Signature
+from tilewright.cache import CacheConfig, Entry, State, Store, stats
+from tilewright.errors import ToolchainError
+from tilewright.ir.core import Program
+from tilewright.jit.build import Artifact, Generated, finish
+from tilewright.jit.cache import Key
+from tilewright.jit.kernels import NativeKernel
+from tilewright.jit.signature import Calling
+from tilewright.target import ISA_ENVIRONMENT
+
+Make = Callable[[], tuple[Program, Generated]]
+"""Specializes and generates; called when the disk has nothing."""
+
+
+def obtain(key: Key, config: CacheConfig, make: Make, *, bypass: str | None = None) -> Artifact:
+    """The artifact of a key: from disk where the policy allows it, else made and published.
+
+    `bypass` says why this request cannot use the disk. A restored artifact has no program.
+    """
+    if not config.enabled:
+        stats.count("disabled_requests")
+        return _build(make)
+    if bypass is not None:
+        stats.note_bypass(bypass)
+        return _build(make)
+    whole = persistent_key(key, config)
+    store = Store(config.directory, readonly=config.readonly)
+    found = _find_ready(store, whole)
+    if found is not None:
+        return found
+    with store.building(whole.digest):
+        return _find_ready(store, whole) or _make_and_publish(store, whole, make)
+
+
+def _find_ready(store: Store, key: Key) -> Artifact | None:
+    start = time.perf_counter_ns()
+    entry = store.find(key.digest, State.READY)
+    stats.count("lookup_ns", time.perf_counter_ns() - start)
+    if entry is None:
+        return None
+    stats.count("ready_hits")
+    return _restored(entry)
+
+
+def _restored(entry: Entry) -> Artifact:
+    calling, manifest = _read_facts(entry)
+    kernel = NativeKernel(entry.payloads["object"], calling.signature, manifest)
+    return Artifact(manifest.name, calling, kernel, None)
+
+
+def _make_and_publish(store: Store, key: Key, make: Make) -> Artifact:
+    entry = store.find(key.digest, State.GENERATED)
+    program: Program | None = None
+    if entry is not None:
+        stats.count("generated_hits")
+        calling, manifest = _read_facts(entry)
+        generated = Generated(manifest.name, calling, manifest, entry.payloads["text"].decode())
+    else:
+        stats.count("misses")
+        stats.count("generation_builds")
+        program, generated = make()
+    try:
+        artifact = _finish(generated, program)
+    except ToolchainError:
+        store.publish(_entry(key, State.GENERATED, generated, text=generated.text.encode()))
+        raise
+    assert isinstance(artifact.kernel, NativeKernel)
+    store.publish(_entry(key, State.READY, generated, object=artifact.kernel.data))
+    return artifact
+
+
+def _build(make: Make) -> Artifact:
+    stats.count("generation_builds")
+    program, generated = make()
+    return _finish(generated, program)
+
+
+def _finish(generated: Generated, program: Program | None) -> Artifact:
+    start = time.perf_counter_ns()
+    artifact = finish(generated, program)
+    stats.count("binary_builds")
+    stats.count("build_ns", time.perf_counter_ns() - start)
+    return artifact
+
+
+# ---- entries -------------------------------------------------------------------------------------
+
+
+def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> Entry:
+    facts = {
+        "signature": generated.calling.signature.to_json(),
+        "scalars": list(generated.calling.scalars),
+        "manifest": generated.manifest.to_json(),
+    }
+    return Entry(
+        key.digest, state, key.parts, {"facts": json.dumps(facts).encode(), **payloads}
+    )
+
+
+def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
+    facts = json.loads(entry.payloads["facts"])
+    signature = Signature.from_json(facts["signature"])
+    return Calling(signature, tuple(facts["scalars"])), Manifest.from_json(facts["manifest"])
+
+
+# ---- identity ------------------------------------------------------------------------------------
+
+
+def persistent_key(key: Key, config: CacheConfig) -> Key:
+    """A request's key with everything else that an artifact of another process depends on."""
+    return key.extended(
+        (
+            ("compiler", compiler_identity()),
+            ("abi", str(abi.VERSION)),
+            ("machine", machine_identity()),
+            ("instruction set", os.environ.get(ISA_ENVIRONMENT, "")),
+            ("extra sources", _digest_of(config.extra_source_paths)),
+            ("extra fingerprint", config.extra_fingerprint or ""),
+        )
+    )
+
+
+@cache
+def compiler_identity() -> str:
+    """The version of LLVM, and every file of this package by size and time."""
+    state = hashlib.sha256(_llvm_version().encode())
+    for path, status in _package_files(Path(str(tilewright.__file__)).parent):
+        state.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return state.hexdigest()
+
+
+def _llvm_version() -> str:
+    try:
+        return metadata.version("llvmlite")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _package_files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    found = sorted(root.rglob("*.py"))
+    return ((path.relative_to(root).as_posix(), path.stat()) for path in found)
+
+
+@cache
+def machine_identity() -> str:
+    """The processor that objects are made for, as far as it can be told without LLVM."""
+    facts = [platform.system(), platform.machine(), *_processor_facts()]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
+
+
+def _processor_facts() -> list[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return [platform.processor()]
+    first, _, _ = text.partition("\n\n")
+    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+    return sorted(line for line in first.splitlines() if line.startswith(wanted))
+
+
+def _digest_of(paths: tuple[str | Path, ...]) -> str:
+    state = hashlib.sha256()
+    for path in paths:
+        state.update(Path(path).read_bytes())
+    return state.hexdigest() if paths else ""
