@@ -68,7 +68,7 @@ class Param:
 class Generator:
     """Grows one function. Families of steps are registered in `STEPS`."""
 
-    def __init__(self, rng: Choices, size: int = 12) -> None:
+    def __init__(self, rng: Choices, size: int = 12, *, is_callee: bool = False) -> None:
         self.rng = rng
         self.budget = size
         self.depth = 0
@@ -76,6 +76,8 @@ class Generator:
         self.params: list[Param] = []
         self.extents: dict[Symbol, int] = {}
         self.carried: set[Value] = set()
+        self.functions: dict[str, Function] = {}
+        self.is_callee = is_callee
         self.scopes: list[list[Value]] = [[]]
         self.versions: dict[Value, Param] = {}
         self.dims = self._choose_dims()
@@ -350,8 +352,16 @@ class Generator:
         directions = tuple(p.direction for p in self.params)
         main = Function("main", directions, body, types)
         used = Counter(op.name for op in body.walk())
-        program = finish_program("random_program", {"main": main})
+        functions = self._called(main)
+        program = finish_program("random_program", functions)
+        for helper in functions.values():
+            used.update(op.name for op in helper.body.walk() if helper is not main)
         return Case(program, [p.make for p in self.params], used)
+
+    def _called(self, main: Function) -> dict[str, Function]:
+        """The functions that `main` calls, then `main`."""
+        names = {op.attrs["callee"] for op in main.body.walk() if op.opdef is control.call}
+        return {name: f for name, f in self.functions.items() if name in names} | {"main": main}
 
     def _is_result(self, value: Value) -> bool:
         return value.op is not None and isinstance(value.type, ShapedType)

@@ -14,6 +14,7 @@ from tilewright.ir.affine import symbols
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind, MemorySpace, Rounding
 from tilewright.ir.opdef import OPS, OpDef
+from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import ScalarType, ShapedType, TensorType, TileType
 from tilewright.ops import arith, control, elementwise, matmul, memory, shape
 from tilewright.ops.sampling import Arg, Sample
@@ -41,7 +42,7 @@ def dtypes_of(opdef: OpDef[..., Any]) -> list[DType]:
 
 @step(weight=8)
 def pointwise(g: Generator) -> None:
-    opdef = g.pick(o for o in family("elementwise.") if o.name not in BY_HAND)
+    opdef = g.pick(o for o in family("elementwise.") if not o.attr_names and o.name not in BY_HAND)
     x = g.shaped(g.pick(dtypes_of(opdef)))
     operands = [x]
     for _ in opdef.operand_names[1:]:
@@ -427,6 +428,47 @@ def repetition(g: Generator) -> None:
         g.grow(g.small(1, 3))
         control.yield_((arith.sub(params[0], g.builder.index(1)), new))
     g.remember(g.builder.emit(control.while_, (tuple(inits),), {}, (test, block)).results)
+
+
+# ---------------------------------------------------------------------- calls
+
+
+@step(weight=2)
+def calling(g: Generator) -> None:
+    """A call of another random function."""
+    if g.depth >= 2 or len(g.functions) >= 2 or g.is_callee:
+        raise Rejected
+    case = Generator(g.rng, size=6, is_callee=True).build(g.small(1, 5))
+    callee = case.program["main"]
+    if any(symbols(n) for p in callee.params for n in getattr(p.type, "shape", ())):
+        raise Rejected
+    args = [argument(g, *facts) for facts in zip(callee.params, callee.directions, case.inputs)]
+    tied = tuple(k for k, way in enumerate(callee.directions) if way is not IN)
+    written = [args[k] for k in tied]
+    if len(set(args)) < len(args) or not all(map(g.can_write, written)):
+        raise Rejected
+    name = f"helper{len(g.functions)}"
+    results = g.builder.emit(
+        control.call,
+        (tuple(args),),
+        {"callee": name, "result_types": callee.return_types, "tied_args": tied, "attrs": ()},
+    ).results
+    g.functions[name] = copy_function(callee, callee.body, name=name)
+    g.remember(results)
+    for old, new in zip(written, results[len(callee.return_types) :], strict=True):
+        g.replace_version(old, new)
+
+
+def argument(g: Generator, param: Value, direction: Any, make: Any) -> Value:
+    """What a call passes for one parameter."""
+    if direction is not IN:
+        assert isinstance(param.type, TensorType)
+        found = g.matching(lambda v: v.type == param.type and g.can_write(v))
+        return g.pick(found) if found else g.add_param(param.type, IN)
+    found = g.matching(lambda v: v.type == param.type and isinstance(v.type, TensorType))
+    if found and g.chance(50):
+        return g.pick(found)
+    return g.add_param(param.type, IN, make)
 
 
 # ---------------------------------------------------------------------- anything with a page
