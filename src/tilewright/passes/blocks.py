@@ -20,10 +20,11 @@ from tilewright.passes.nodes import (
     direct_reads,
     index_exprs,
     is_conversion,
+    is_covering,
     is_identity,
     make_node,
 )
-from tilewright.passes.plan import Plan, Target
+from tilewright.passes.plan import Plan, Target, previous_version, tied_root
 from tilewright.passes.scans import ScanNest, is_scan
 
 FREE_COST = 3
@@ -59,9 +60,9 @@ def lower_block(
     outer = lowering.plans[-1] if lowering.plans else None
     plan = Plan(block, outer, is_loop)
     lowering.plans.append(plan)
-    results = plan.local.difference(block.params)
-    plan.targets.update((value, t) for value, t in (targets or {}).items() if value in results)
     nodes = plan_nodes(lowering, block)
+    for value, target in (targets or {}).items():
+        plan.targets.setdefault(first_version(value, nodes, plan), target)
     for position, op in enumerate(block.ops[:-1]):
         advance(lowering, position, op)
         try:
@@ -70,6 +71,26 @@ def lower_block(
             error.locate(op.span)
             raise
     advance(lowering, len(block.ops) - 1, block.terminator)
+
+
+def first_version(value: Value, nodes: Mapping[Operation, Node], plan: Plan) -> Value:
+    """The value that ends up where `value` is: before writes in place and whole replacements.
+
+    A version that is read after the next one exists stays out of the way of it.
+    """
+    while True:
+        before = replaced(value, nodes)
+        if before is None or value.op is None or plan.outlives(before, value.op):
+            return value
+        value = before
+
+
+def replaced(value: Value, nodes: Mapping[Operation, Node]) -> Value | None:
+    """What the operation of `value` changes in place or moves as a whole, if that is all."""
+    node = nodes.get(value.op) if value.op is not None else None
+    if node is not None and node.op is not None and node.kind is Kind.FREE and node.is_move:
+        return node.structure.reads[0].value if node.op.opdef.tied else None
+    return previous_version(value)
 
 
 def advance(lowering: Lowering, position: int, op: Operation) -> None:
@@ -93,10 +114,12 @@ def plan_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
     nodes: dict[Operation, Node] = {}
     computed: set[Value] = set()
     for position, op in enumerate(block.ops[:-1]):
-        structure = None if op.opdef in HANDLERS else structure_of(op)
+        structure = structure_of(op)
         if structure is None:
             continue
         node = nodes[op] = make_node(op, structure, op.results[0], position)
+        if is_covering(node) and tied_root(op.results[0]) not in lowering.globals:
+            node.kind, node.dest = Kind.POINT, None
         if may_be_free(node, computed):
             node.kind = Kind.FREE
             node.is_view = True
@@ -138,11 +161,8 @@ def may_be_free(node: Node, computed: set[Value]) -> bool:
 
 def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> None:
     """One operation that is not a terminator."""
-    handler = HANDLERS.get(op.opdef)
-    if handler is not None:
-        handler(lowering, op)
-    elif node is None:
-        lower_scalar(lowering, op)
+    if node is None:
+        HANDLERS.get(op.opdef, lower_scalar)(lowering, op)
     elif isinstance(node.result.type, ScalarType):
         read_scalar(lowering, node)
     elif node.kind is Kind.WRITE:
@@ -153,7 +173,8 @@ def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> Non
 
 def lower_scalar(lowering: Lowering, op: Operation) -> None:
     """A scalar word: copied."""
-    if not all(isinstance(value.type, ScalarType) for value in (*op.inputs, *op.results)):
+    shaped_values = [v for v in (*op.inputs, *op.results) if not isinstance(v.type, ScalarType)]
+    if shaped_values or not op.results:
         raise UnsupportedFeatureError(f"{op.name} cannot be compiled yet", op.span)
     operands = tuple(entry if entry is None else lowering.scalar(entry) for entry in op.operands)
     new = lowering.builder.emit(op.opdef, operands, op.attrs, span=op.span)

@@ -21,8 +21,9 @@ from tilewright.ops import control, loop
 from tilewright.passes.blocks import end_block, flush, lower_block
 from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of
-from tilewright.passes.plan import Target
-from tilewright.passes.regions import tied_root
+from tilewright.passes.plan import Target, tied_root
+from tilewright.passes.prune import prune
+from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
 
 
@@ -76,6 +77,7 @@ class FunctionLowering:
             if way is not ParamDirection.In
         ]
         self.builder.emit(control.return_, ((), tuple(written)), {})
+        prune(body)
         attrs: dict[str, Any] = {**self.function.attrs, "results": results}
         return copy_function(
             self.function,
@@ -92,6 +94,7 @@ class FunctionLowering:
         for old, new, direction in given:
             if isinstance(new.type, BufferType):
                 written = direction is not ParamDirection.In
+                lowering.globals.add(old)
                 lowering.stored[old] = Storage(new, is_global=True, is_written=written)
                 self.bind_extents(new, new.type)
             else:
@@ -106,55 +109,57 @@ class FunctionLowering:
 
     # ------------------------------------------------------------------ results
 
-    def store_results(self) -> tuple[tuple[str, int], ...]:
-        """Has the returned values, and the last versions of parameters, in their buffers."""
-        returned, finals = self.function.body.terminator.operands
-        self.check_finals(finals)
-        return tuple(self.store_result(value) for value in returned)
-
     def place_results(self) -> dict[Value, Target]:
         """Buffers for the returned tensors that are not parameters, and what ends up there."""
         targets: dict[Value, Target] = {}
         for value in self.function.body.terminator.operands[0]:
-            root = tied_root(value)
-            if root in self.lowering.stored or not isinstance(value.type, ShapedType):
+            if isinstance(value.type, ScalarType) or tied_root(value) in self.lowering.stored:
                 continue
             if value not in self.outs:
-                out = self.add_param(buffer_type_of(value.type), value.name)
-                self.outs[value] = Storage(out, is_global=True)
-                targets[root] = Target(self.outs[value], None)
+                targets[value] = Target(self.add_out(value), None)
         return targets
 
-    def check_finals(self, finals: tuple[Value, ...]) -> None:
-        """Copies the last version of a parameter to it where it is in other memory."""
-        written = [
-            param
-            for param, way in zip(self.function.params, self.function.directions, strict=True)
-            if way is not ParamDirection.In
-        ]
-        for param, final in zip(written, finals, strict=True):
-            storage = self.lowering.stored[param]
-            if isinstance(param.type, ShapedType) and (
-                self.lowering.storage_of(final) is not storage
-            ):
-                self.lowering.assign(storage, final)
-
-    def store_result(self, value: Value) -> tuple[str, int]:
-        """Where the returned `value` goes."""
-        if isinstance(value.type, ScalarType):
-            return "scalar", self.store_scalar(value)
+    def add_out(self, value: Value) -> Storage:
+        """The buffer of one more returned tensor."""
         if not isinstance(value.type, ShapedType):
             raise UnsupportedFeatureError(
                 f"a {value.type} cannot be returned from compiled code", self.function.span
             )
+        buffer = self.add_param(buffer_type_of(value.type), value.name)
+        storage = self.outs[value] = Storage(buffer, is_global=True)
+        return storage
+
+    def store_results(self) -> tuple[tuple[str, int], ...]:
+        """Has the last versions of parameters, and the returned values, in their buffers."""
+        returned, finals = self.function.body.terminator.operands
+        kept: dict[Value, Storage] = {}
+        for param, final in zip(self.written_params(), finals, strict=True):
+            if isinstance(final.type, ShapedType):
+                kept[final] = self.lowering.stored[param]
+        for value in returned:
+            if not isinstance(value.type, ScalarType) and value not in kept:
+                kept[value] = self.out_of(value)
+        assign_all(self.lowering, list(kept), list(kept.values()))
+        return tuple(self.result(value, kept) for value in returned)
+
+    def written_params(self) -> list[Value]:
+        """The declared Out and InOut parameters."""
+        given = zip(self.function.params, self.function.directions, strict=True)
+        return [param for param, way in given if way is not ParamDirection.In]
+
+    def out_of(self, value: Value) -> Storage:
+        """The buffer in which a returned tensor is left."""
         storage = self.lowering.storage_of(value)
-        if storage is not None and storage.buffer in self.params:
-            return "tensor", self.params.index(storage.buffer)
-        out = self.outs.pop(value, None)
-        if out is None:
-            out = Storage(self.add_param(buffer_type_of(value.type), value.name), is_global=True)
-        self.lowering.assign(out, value)
-        return "tensor", self.params.index(out.buffer)
+        declared = [self.lowering.stored.get(param) for param in self.function.params]
+        if storage is not None and storage in declared:
+            return storage
+        return self.outs.get(value) or self.add_out(value)
+
+    def result(self, value: Value, kept: dict[Value, Storage]) -> tuple[str, int]:
+        """Where a returned value is."""
+        if isinstance(value.type, ScalarType):
+            return "scalar", self.store_scalar(value)
+        return "tensor", self.params.index(kept[value].buffer)
 
     def store_scalar(self, value: Value) -> int:
         """Stores a returned scalar; the position of its buffer."""

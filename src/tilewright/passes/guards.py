@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.affine import Constraint, Expr, Symbol, implies, less, less_equal
 from tilewright.ir.structure import Index, Indirect
-from tilewright.ir.types import Dim, Shape, ShapedType
+from tilewright.ir.types import Dim, ScalarType, Shape
 from tilewright.ops import loop
 from tilewright.passes.groups import window
-from tilewright.passes.nodes import Node
+from tilewright.passes.nodes import Node, shaped
 
 if TYPE_CHECKING:
     from tilewright.passes.lowering import Lowering
@@ -29,15 +29,17 @@ def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
     structure = node.structure
     for number, read in enumerate(structure.reads):
-        type_ = read.value.type
-        if isinstance(type_, ShapedType) and not is_inside(node, read.indices, type_.shape):
+        if isinstance(read.value.type, ScalarType):
+            continue
+        shape = shaped(read.value).shape
+        if not is_inside(node, read.indices, shape):
             if read.mask:
-                prove_masked(node, number, read.indices, read.mask, type_.shape)
+                prove_masked(node, number, read.indices, read.mask, shape)
             else:
-                check_window(lowering, node, number, read.indices, type_.shape)
-    if node.dest is not None and isinstance(node.dest.type, ShapedType):
+                check_window(lowering, node, number, read.indices, shape)
+    if node.dest is not None:
         (write,) = structure.writes
-        shape = node.dest.type.shape
+        shape = shaped(node.dest).shape
         if not is_inside(node, write, shape):
             if structure.write_mask:
                 prove_masked(node, WRITE, write, structure.write_mask, shape)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import StaleRead, UnsupportedFeatureError
-from tilewright.ir.affine import Symbol
+from tilewright.ir.affine import Symbol, as_expr
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
-from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, row_major_strides
+from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType, row_major_strides
 from tilewright.ops import loop
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
@@ -55,6 +55,7 @@ class Lowering:
         self.stored: dict[Value, Storage] = {}
         self.nodes: dict[Value, Node] = {}
         self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
+        self.globals: set[Value] = set()
         self.segment = Segment()
         self.plans: list[Plan] = []
         self.extents: dict[Symbol, tuple[Value, int]] = {}
@@ -80,6 +81,12 @@ class Lowering:
             self.scopes.define(old.symbol, new)
             if old.type.dtype is INDEX:
                 self.scopes.remember(expr_of(old), new)
+
+    def define_index(self, old: Value, dim: Dim) -> None:
+        """The integer scalar `old` is the expression `dim`."""
+        new = self.scalars[old] = self.scopes.index(dim)
+        if old.has_symbol:
+            self.scopes.define_in(self.scopes.home((as_expr(dim),)), old.symbol, new)
 
     def extent(self, symbol: Symbol) -> Value:
         """The value of a symbol that is an extent of a parameter."""

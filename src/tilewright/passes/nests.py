@@ -12,7 +12,7 @@ from tilewright.ir.types import Dim
 from tilewright.ops import loop
 from tilewright.passes import combine as combining
 from tilewright.passes.elements import Elements, zero_of
-from tilewright.passes.groups import Group
+from tilewright.passes.groups import Group, is_injective
 from tilewright.passes.guards import WRITE
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import (
@@ -186,7 +186,16 @@ class Nest:
             return ()
 
         extent = self.rows[axis]
-        self.scopes.loop(extent, self.group.symbol(axis, extent), body)
+        parallel = axis == 0 and self.is_independent()
+        kind = ForKind.Parallel if parallel else ForKind.Sequential
+        self.scopes.loop(extent, self.group.symbol(axis, extent), body, kind=kind)
+
+    def is_independent(self) -> bool:
+        """True when rows write elements of their own."""
+        roots = [*self.row_roots, *(node for each in self.passes.values() for node in each.roots)]
+        return not self.accumulators and all(
+            node.kind is not Kind.WRITE or is_injective(node) for node in roots
+        )
 
     def emit_row(self) -> None:
         """All passes over one row, then what is stored once per row."""

@@ -14,7 +14,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import OpDef, values_of
 from tilewright.ir.structure import AxisKind, Indirect, Read, Structure
-from tilewright.ir.types import Dim, ScalarType, ShapedType
+from tilewright.ir.types import ArrayType, Dim, ScalarType, ShapedType, TensorType
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.passes import combine as combining
@@ -220,14 +220,26 @@ def is_conversion(op: Operation | None) -> bool:
 def element_dtype(value: Value) -> DType:
     """Element type of a scalar or shaped value."""
     type_ = value.type
-    assert isinstance(type_, (ScalarType, ShapedType))
-    return type_.dtype
+    return type_.dtype if isinstance(type_, ScalarType) else shaped(value).dtype
 
 
 def shaped(value: Value) -> ShapedType:
-    """The type of a tensor or tile."""
-    assert isinstance(value.type, ShapedType), value.type
-    return value.type
+    """The type of a tensor or tile; that of an array, seen as a tensor."""
+    type_ = value.type
+    if isinstance(type_, ArrayType):
+        return TensorType((type_.extent,), type_.dtype)
+    assert isinstance(type_, ShapedType), type_
+    return type_
+
+
+def is_covering(node: Node) -> bool:
+    """True for a write that replaces every element of what it writes to."""
+    structure = node.structure
+    if node.kind is not Kind.WRITE or node.dest is None or structure.write_mask:
+        return False
+    if not is_identity(structure) or structure.extents != shaped(node.dest).shape:
+        return False
+    return all(read.value is not node.dest for read in structure.reads)
 
 
 def compose(indices: Indices, mapping: dict[Symbol, Expr]) -> Indices:

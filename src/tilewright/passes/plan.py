@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.opdef import values_of
 from tilewright.ops import control
 from tilewright.passes.storage import Storage
 from tilewright.source import Span
@@ -43,6 +44,7 @@ class Plan:
         self.targets: dict[Value, Target] = {}
         self.undo: list[Callable[[], None]] = []
         self.local = set(block.params)
+        self.positions = {op: position for position, op in enumerate(block.ops)}
         for position, op in enumerate(block.ops):
             self.local.update(op.results)
             for value in uses(op):
@@ -56,6 +58,10 @@ class Plan:
     def is_read_after(self, value: Value, position: int) -> bool:
         """True when an operation after `position` reads `value`."""
         return self.last.get(value, NEVER) > position
+
+    def outlives(self, value: Value, op: Operation) -> bool:
+        """True when `value` is used after `op`, directly or through rearrangements."""
+        return self.end.get(value, NEVER) > self.positions.get(op, NEVER)
 
     def is_read_later(self, value: Value) -> bool:
         """True when an operation after the current one reads `value`."""
@@ -86,3 +92,25 @@ def uses(op: Operation) -> list[Any]:
         for inner in region.walk():
             found.extend(inner.inputs)
     return found
+
+
+def tied_root(value: Value) -> Value:
+    """The version that a chain of writes started from."""
+    while (before := previous_version(value)) is not None:
+        value = before
+    return value
+
+
+def previous_version(value: Value) -> Value | None:
+    """The version that the operation of `value` replaces, if it replaces one."""
+    op = value.op
+    if op is None:
+        return None
+    position = op.results.index(value)
+    if op.opdef in (control.for_, control.while_):
+        init: Value = op.operands[-1][position]
+        return init
+    if position not in op.opdef.tied:
+        return None
+    (before,) = values_of(op.operands[op.opdef.tied[position]])
+    return before

@@ -13,13 +13,12 @@ from tilewright.errors import StaleRead
 from tilewright.ir.affine import Symbol
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
-from tilewright.ir.opdef import values_of
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.lowering import Lowering
-from tilewright.passes.plan import Target
+from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.storage import Storage
 
 KINDS = {ForKind.Spmd: ForKind.Parallel, ForKind.Parallel: ForKind.Parallel}
@@ -181,12 +180,12 @@ def lower_body(
 def targets_of(
     block: Block, storages: Sequence[Storage | None], versions: Sequence[Value | None]
 ) -> dict[Value, Target]:
-    """Where the values that a block yields, or the first versions of them, end up."""
+    """Where the values that a block yields end up."""
     targets: dict[Value, Target] = {}
     given = block.terminator.operands[0]
     for value, storage, version in zip(given, storages, versions, strict=True):
         if storage is not None:
-            targets.setdefault(tied_root(value), Target(storage, version))
+            targets.setdefault(value, Target(storage, version))
     return targets
 
 
@@ -302,25 +301,3 @@ def inherited(
         ):
             return root
     return None
-
-
-def tied_root(value: Value) -> Value:
-    """The version that a chain of writes started from."""
-    while (before := previous_version(value)) is not None:
-        value = before
-    return value
-
-
-def previous_version(value: Value) -> Value | None:
-    """The version that the operation of `value` replaces, if it replaces one."""
-    op = value.op
-    if op is None:
-        return None
-    position = op.results.index(value)
-    if op.opdef in (control.for_, control.while_):
-        init: Value = op.operands[-1][position]
-        return init
-    if position not in op.opdef.tied:
-        return None
-    (before,) = values_of(op.operands[op.opdef.tied[position]])
-    return before
