@@ -3,7 +3,7 @@
 This module is data. Asking the host what it is needs LLVM, which lives in `codegen/machine.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ISA_ENVIRONMENT = "TILEWRIGHT_TARGET_ISA"
 
@@ -24,6 +24,7 @@ class Isa:
     has_round: bool
     has_half: bool
     has_scalef: bool
+    has_byte_dot: bool
     rows: int
     vectors: int
     kc: int
@@ -41,14 +42,17 @@ class Target:
 
     @property
     def instructions(self) -> Isa:
-        """The row of `ISAS` this target uses."""
-        return ISAS[self.isa]
+        """The row of `ISAS` this target uses, with what only some of its machines have."""
+        has_byte_dot = self.isa == "avx512" and "+avx512vnni" in self.features
+        return replace(ISAS[self.isa], has_byte_dot=has_byte_dot)
 
 
-AVX512 = Isa("avx512", 64, 32, True, True, True, True, rows=8, vectors=3, kc=512, nc=768)
-AVX2 = Isa("avx2", 32, 16, True, True, True, False, rows=6, vectors=1, kc=512, nc=512)
-BASELINE = Isa("baseline", 16, 16, False, False, False, False, rows=2, vectors=1, kc=512, nc=512)
-AARCH64 = Isa("aarch64", 16, 32, True, True, True, False, rows=5, vectors=1, kc=512, nc=512)
+AVX512 = Isa("avx512", 64, 32, True, True, True, True, False, rows=8, vectors=3, kc=512, nc=768)
+AVX2 = Isa("avx2", 32, 16, True, True, True, False, False, rows=6, vectors=1, kc=512, nc=512)
+BASELINE = Isa(
+    "baseline", 16, 16, False, False, False, False, False, rows=2, vectors=1, kc=512, nc=512
+)
+AARCH64 = Isa("aarch64", 16, 32, True, True, True, False, False, rows=5, vectors=1, kc=512, nc=512)
 
 ISAS: dict[str, Isa] = {isa.name: isa for isa in (AVX512, AVX2, BASELINE, AARCH64)}
 

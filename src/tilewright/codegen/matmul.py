@@ -7,6 +7,14 @@ and the instruction set change speed only.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tilewright.codegen.byte_packing import (
+    GROUP,
+    correction,
+    require_byte_a,
+    require_byte_columns,
+    require_byte_rows,
+    unsigned_side,
+)
 from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
@@ -73,7 +81,10 @@ class Matmul:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time."""
+    """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time.
+
+    `dot` names the operand with unsigned bytes if dot-product instructions are used, else "".
+    """
 
     rows: int
     vectors: int
@@ -81,17 +92,25 @@ class Plan:
     columns: int
     packs: bool | None
     widens_a: bool
+    dot: str = ""
 
     @property
     def width(self) -> int:
         """Columns of a panel."""
         return LANES * self.vectors
 
+    @property
+    def group(self) -> int:
+        """Elements along k that make one element of the micro-kernel."""
+        return GROUP if self.dot else 1
+
 
 def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     """The blocks for this matmul on this instruction set."""
     rows, vectors, depth, columns = isa.rows, isa.vectors, isa.kc, isa.nc
     packs = packs_b(spec, isa)
+    dot = unsigned_side(spec.a_dtype, spec.b_dtype) if uses_dot(spec, isa) else ""
+    depth *= GROUP if dot else 1
     if spec.m is not None and spec.m < rows:
         rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
     if packs is False and streams_b(spec, isa):
@@ -105,7 +124,12 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     if spec.k is not None:
         depth = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
     columns = max(width, columns // width * width)
-    return Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype))
+    return Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), dot)
+
+
+def uses_dot(spec: Matmul, isa: Isa) -> bool:
+    """Whether bytes are multiplied four at a time."""
+    return isa.has_byte_dot and {spec.a_dtype, spec.b_dtype} <= {"INT8", "UINT8"}
 
 
 def streams_b(spec: Matmul, isa: Isa) -> bool:
@@ -136,9 +160,10 @@ def workspace_bytes(spec: Matmul, isa: Isa) -> int:
         columns = plan.columns
         if spec.n is not None:
             columns = min(columns, -(-spec.n // plan.width) * plan.width)
-        size += 4 * (columns * plan.depth + LANES * plan.width)
+        size += 4 * (columns * (plan.depth // plan.group) + LANES * plan.width)
+        size = -(-size // 64) * 64
     if plan.widens_a:
-        size += 4 * plan.rows * plan.depth
+        size += 4 * plan.rows * (plan.depth // plan.group) + 2 * 64
     return -(-size // 64) * 64
 
 
@@ -252,7 +277,7 @@ class MatmulWriter:
             return Panels(self.b_in_place(column, k), self.ldb, 1)
         if packs:
             self.pack_b(column, columns, k, depth)
-            return Panels("%work", self.plan.width, depth)
+            return Panels("%work", self.plan.width, self.groups(depth))
         with self.text.when(self.packed_flag):
             self.pack_b(column, columns, k, depth)
         choose = f"select i1 {self.packed_flag}, "
@@ -260,6 +285,11 @@ class MatmulWriter:
         stride = self.text.let(f"{choose}i64 {self.plan.width}, i64 {self.ldb}")
         scale = self.text.let(f"{choose}i64 {depth}, i64 1")
         return Panels(base, stride, scale)
+
+    def groups(self, depth: Num) -> Num:
+        """The steps of the micro-kernel for `depth` elements along k."""
+        group = self.plan.group
+        return self.index.floordiv(self.index.add(depth, group - 1), group)
 
     def b_in_place(self, column: Num, k: Num) -> str:
         """Where the block of B starts."""
@@ -270,8 +300,14 @@ class MatmulWriter:
 
     def pack_b(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
         """Call the packing of one block of B."""
-        require = require_pack_rows if self.spec.b_major == "n" else require_pack_columns
-        symbol = require(self.module, self.spec.b_dtype, self.plan.width)
+        rows, width = self.spec.b_major == "n", self.plan.width
+        if self.plan.dot:
+            flip = self.spec.a_dtype == self.spec.b_dtype
+            pack = require_byte_rows if rows else require_byte_columns
+            symbol = pack(self.module, flip, width)
+        else:
+            require = require_pack_rows if rows else require_pack_columns
+            symbol = require(self.module, self.spec.b_dtype, width)
         source = self.b_in_place(column, k)
         arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
@@ -304,7 +340,8 @@ class MatmulWriter:
                 known(stride),
                 tail,
                 unroll=4 if main else 2,
-                rest=not isinstance(self.k, int) or self.k % 4 != 0,
+                rest=not isinstance(self.k, int) or self.k % (4 * plan.group) != 0,
+                dot=plan.dot,
             )
             symbol = require_block(self.module, block)
             offset = index.add(index.mul(panel, panels.scale), inside)
@@ -312,9 +349,11 @@ class MatmulWriter:
             place = index.place(c, index.add(panel, inside), element)
             self.text.do(
                 f"call fastcc void {symbol}(ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, "
-                f"ptr {b}, i64 {stride}, i64 {depth}, i1 {start}, i64 {left})"
+                f"ptr {b}, i64 {stride}, i64 {steps}, i1 {start}, i64 {left}, ptr {bias})"
             )
 
+        steps = self.groups(depth)
+        bias = index.place("%work", self.bias_offset(), "i8") if plan.dot else "null"
         whole = index.round_down(columns, plan.width)
         if whole != 0:
             with index.steps(0, whole, plan.width) as j:
@@ -339,17 +378,27 @@ class MatmulWriter:
         source = index.place("%a", offset, source_element(spec.a_dtype))
         if not self.plan.widens_a:
             return source, ai, ak
-        symbol = require_widen(self.module, spec.a_dtype, spec.a_major, self.plan.depth)
-        work = index.place(
-            "%work", workspace_bytes(spec, self.module.isa) // 4 - self.a_words(), "i32"
-        )
+        width = self.plan.depth // self.plan.group
+        start = self.bias_offset() - 64 - 4 * self.plan.rows * width
+        work = index.place("%work", start, "i8")
         arguments = f"ptr {work}, ptr {source}, i64 {self.lda}, i64 {depth}, i64 {rows}"
-        self.text.do(f"call fastcc void {symbol}({arguments})")
-        return work, self.plan.depth, 1
+        if self.plan.dot:
+            arguments += f", ptr {index.place('%work', self.bias_offset(), 'i8')}"
+        self.text.do(f"call fastcc void {self.a_packer()}({arguments})")
+        return work, width, 1
 
-    def a_words(self) -> int:
-        """The 32-bit words at the end of the workspace that hold a widened row panel of A."""
-        return -(-self.plan.rows * self.plan.depth // LANES) * LANES
+    def a_packer(self) -> str:
+        """The function that copies a row panel of A."""
+        spec, depth = self.spec, self.plan.depth
+        if not self.plan.dot:
+            return require_widen(self.module, spec.a_dtype, spec.a_major, depth)
+        factor = correction(spec.a_dtype, spec.b_dtype)
+        signed = spec.a_dtype == "INT8"
+        return require_byte_a(self.module, spec.a_major, depth, factor, signed)
+
+    def bias_offset(self) -> int:
+        """Where the numbers of the rows are in the workspace, 64 bytes after the copy of A."""
+        return workspace_bytes(self.spec, self.module.isa) - 64
 
 
 def known(stride: Num) -> int | None:

@@ -13,7 +13,8 @@ from tilewright.codegen.text import Module, Text, vector_text
 
 LANES = 16
 PARAMETERS = (
-    "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail"
+    "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail, "
+    "ptr %bias"
 )
 
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
@@ -25,7 +26,9 @@ class Block:
     """A micro-kernel. `ai`, `ak`, `bk` are element strides known now, or None for run time.
 
     At least one of `ai` and `ak` is 1. `tail` is FULL, RUNTIME or the columns of the last vector.
-    Without `rest`, k is always a multiple of `unroll`.
+    Without `rest`, k is always a multiple of `unroll`. With `dot`, an element is four bytes along k
+    and a step multiplies and adds all four; "a" or "b" is the operand whose bytes are unsigned, and
+    every row starts with its number in `%bias` added.
     """
 
     rows: int
@@ -37,13 +40,14 @@ class Block:
     tail: int = FULL
     unroll: int = 4
     rest: bool = True
+    dot: str = ""
 
     @property
     def symbol(self) -> str:
         """The name of the function."""
         strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
         tail = "r" if self.tail == RUNTIME else str(self.tail)
-        loop = f"{self.unroll}{'r' * self.rest}"
+        loop = f"{self.unroll}{'r' * self.rest}{self.dot}"
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
         )
@@ -152,9 +156,21 @@ class BlockWriter:
         loaded = [self.load(p, v) for (_, v), p in zip(self.cells, self.places, strict=True)]
         text.jump(ready)
         text.start(ready)
-        return [
+        values = [
             text.let(f"phi {self.kind} [zeroinitializer, %{before}], [{value}, %{read}]")
             for value in loaded
+        ]
+        return self.biased(values) if self.block.dot else values
+
+    def biased(self, values: list[str]) -> list[str]:
+        """The starting values with the number of each row added."""
+        rows = [
+            self.spread(self.text.let(f"getelementptr i32, ptr %bias, i64 {r}"))
+            for r in range(self.block.rows)
+        ]
+        return [
+            self.text.let(f"add {self.kind} {value}, {rows[r]}")
+            for (r, _), value in zip(self.cells, values, strict=True)
         ]
 
     def reduce(
@@ -214,7 +230,20 @@ class BlockWriter:
 
     def multiply_add(self, row: str, column: str, accumulator: str) -> str:
         """The next value of one chain."""
+        if self.block.dot:
+            return self.byte_dot(row, column, accumulator)
         x, y, z = (
             Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator)
         )
         return (fma(x, y, z) if x.is_float else x * y + z).ref
+
+    def byte_dot(self, row: str, column: str, accumulator: str) -> str:
+        """Four products of unsigned and signed bytes, added to each lane."""
+        text, bytes_kind = self.text, f"<{4 * LANES} x i8>"
+        left, right = (
+            text.let(f"bitcast {self.kind} {value} to {bytes_kind}") for value in (row, column)
+        )
+        if self.block.dot == "b":
+            left, right = right, left
+        arguments = f"{self.kind} {accumulator}, {bytes_kind} {left}, {bytes_kind} {right}"
+        return text.let(f"call {self.kind} @llvm.x86.avx512.vpdpbusd.512({arguments})")

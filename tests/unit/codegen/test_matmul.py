@@ -150,6 +150,14 @@ def test_narrow_operands_widen_exactly(dtype: str, isa: str) -> None:
         check(Matmul(dtype, dtype, None, None, None, a_major, b_major), m, n, k, isa, False)
 
 
+@pytest.mark.parametrize("pair", [("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8")])
+def test_bytes_of_both_kinds_multiply_exactly(pair: tuple[str, str]) -> None:
+    for size in [(1, 40, 3), (11, 70, 45), (9, 100, 2100), (40, 530, 66)]:
+        for majors in [("k", "n"), ("m", "n"), ("k", "k")]:
+            check(Matmul(*pair, *size, *majors), *size, available_isas()[0], True)
+            check(Matmul(*pair, None, None, None, *majors), *size, available_isas()[0], False)
+
+
 def test_known_strides_change_no_bit() -> None:
     isa = available_isas()[0]
     c, a, b = operands(Matmul("FP32", "FP32", 20, 64, 40), 20, 64, 40)
