@@ -10,7 +10,14 @@ from itertools import zip_longest
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
-from tilewright.frontend import parse_basic, parse_branches, parse_calls, parse_loops, parse_scopes
+from tilewright.frontend import (
+    parse_access,
+    parse_basic,
+    parse_branches,
+    parse_calls,
+    parse_loops,
+    parse_scopes,
+)
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
 from tilewright.frontend.desugar import prepared_body
@@ -29,7 +36,14 @@ from tilewright.ir.types import TensorType, Type
 from tilewright.ops import control
 from tilewright.source import SourceText, Span
 
-STATEMENT_MODULES = (parse_basic, parse_branches, parse_calls, parse_loops, parse_scopes)
+STATEMENT_MODULES = (
+    parse_access,
+    parse_basic,
+    parse_branches,
+    parse_calls,
+    parse_loops,
+    parse_scopes,
+)
 """Imported for what they register."""
 
 

@@ -22,6 +22,7 @@ STATIC_ASSERT = Word(
     "pl.static_assert", "Refuses the kernel when a compile-time condition is false."
 )
 CONST = Word("pl.const", "A literal of a given dtype: pl.const(1, pl.INT32).")
+ACCESS = Word("pl.access", "An affine access: its index map, extents and mask.")
 SUBMIT = Word("pl.submit", "Calls a kernel and gives its task id as well.")
 SPMD_SUBMIT = Word("pl.spmd_submit", "Calls a kernel on several blocks; gives the task id as well.")
 
@@ -41,6 +42,7 @@ OTHERS = (
     STATIC_PRINT,
     STATIC_ASSERT,
     CONST,
+    ACCESS,
     SUBMIT,
     SPMD_SUBMIT,
 )

@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tilewright.ir.affine import Expr, Symbol, as_expr, substitute, symbols
+from tilewright.dtypes import BOOL
+from tilewright.ir.affine import Access, Expr, Symbol, as_expr, substitute, symbols
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.printing.expressions import AttrRenderer
 from tilewright.ir.types import Type
@@ -115,7 +116,7 @@ class _Comparer:
     def constants(self, path: str, left: Value, right: Value) -> None:
         a, b = cast(Operation, left.op), cast(Operation, right.op)
         self.require(f"{path}.dtype", a.attrs["dtype"], b.attrs["dtype"])
-        self.require(f"{path}.value", repr(a.attrs["value"]), repr(b.attrs["value"]))
+        self.require(f"{path}.value", constant_key(a), constant_key(b))
 
     def parts(self, path: str, left: Any, right: Any) -> None:
         """Types and attributes, in which symbols correspond."""
@@ -136,6 +137,10 @@ class _Comparer:
         if not hasattr(left, "__dataclass_fields__"):
             self.require(path, left, right)
             return
+        if isinstance(left, Access):
+            self.require(f"{path}.rank", len(left.dims), len(right.dims))
+            for a, b in zip(left.dims, right.dims, strict=True):
+                self.rebind(a, b)
         for name in left.__dataclass_fields__:
             self.parts(f"{path}.{name}", getattr(left, name), getattr(right, name))
 
@@ -156,6 +161,13 @@ class _Comparer:
         mapping = {symbol: as_expr(self.symbols.get(symbol, symbol)) for symbol in symbols(left)}
         if substitute(left, mapping) != right:
             raise _Difference(path, f"{left} and {right}")
+
+
+def constant_key(op: Operation) -> str:
+    """Text that two constants share exactly when they are the same value of the same dtype."""
+    value, dtype = op.attrs["value"], op.attrs["dtype"]
+    python = bool if dtype is BOOL else float if dtype.is_float() else int
+    return f"{dtype.name}:{python(value)!r}"
 
 
 def is_constant(value: Value) -> bool:
@@ -241,6 +253,9 @@ class _Encoder(AttrRenderer):
             return self.entry(given)
         if isinstance(given, tuple):
             return f"({','.join(map(self.attr, cast('tuple[Any, ...]', given)))})"
+        if isinstance(given, Access):
+            for position, dim in enumerate(given.dims):
+                self.symbols[dim] = as_expr(Symbol(f"d{position}"))
         if hasattr(given, "__dataclass_fields__"):
             fields = (self.attr(getattr(given, name)) for name in given.__dataclass_fields__)
             return f"{type(given).__name__}({','.join(fields)})"
@@ -249,7 +264,7 @@ class _Encoder(AttrRenderer):
     def entry(self, entry: Any) -> str:
         if isinstance(entry, Value):
             if is_constant(entry) and entry.op:
-                return f"{entry.op.attrs['dtype'].name}:{entry.op.attrs['value']!r}"
+                return constant_key(entry.op)
             return f"%{self.numbers.get(entry, entry.name)}"
         if isinstance(entry, tuple):
             return f"[{','.join(map(self.entry, cast('tuple[Any, ...]', entry)))}]"

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, cast
 
 from tilewright.dtypes import BOOL, FP32, INDEX, DType
-from tilewright.ir.affine import Expr
+from tilewright.ir.affine import Access, Expr
 from tilewright.ir.types import MemRef, TensorView, TileView, Type
 
 PRECEDENCE = {
@@ -70,6 +70,10 @@ class AttrRenderer:
         """Text of a type."""
         raise NotImplementedError
 
+    def access(self, access: Access) -> str:
+        """Text of an access."""
+        raise NotImplementedError
+
     def attr(self, given: Any) -> str:
         """Text of an attribute value that evaluates back to it."""
         if isinstance(given, DType):
@@ -78,6 +82,8 @@ class AttrRenderer:
             return render_enum(given, self.prefix)
         if isinstance(given, Expr):
             return self.expr(given)
+        if isinstance(given, Access):
+            return self.access(given)
         if isinstance(given, float):
             return render_float(given)
         if isinstance(given, (tuple, list)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import keyword
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from tilewright.ir.affine import Expr, Symbol, as_expr, substitute, symbols
 from tilewright.ir.core import Value
@@ -65,11 +67,13 @@ class NameTable:
             name = self._symbols[symbol] = self.free[symbol] = self.fresh(symbol.name)
         return name
 
-    def scoped_symbols(self, dims: tuple[Symbol, ...]) -> list[str]:
-        """Names of symbols bound by a lambda, valid inside it only."""
-        for dim in dims:
-            self._symbols[dim] = dim.name
-        return [dim.name for dim in dims]
+    @contextmanager
+    def scoped(self, dims: tuple[Symbol, ...]) -> Generator[list[str]]:
+        """Names of symbols that a lambda binds, taken inside it only."""
+        names = [self.fresh(dim.name) for dim in dims]
+        self._symbols.update(zip(dims, names, strict=True))
+        yield names
+        self._taken.difference_update(names)
 
     def expr(self, expr: Expr | int) -> str:
         """Text of an affine expression under these names."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from tilewright.ir.affine import Expr, Symbol, symbols
+from tilewright.ir.affine import Access, Expr, Symbol, symbols
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.printing.expressions import (
     ATOM,
@@ -99,6 +99,19 @@ class Printer(AttrRenderer):
 
     def expr(self, expr: Expr | int) -> str:
         return self.names.expr(expr)
+
+    def access(self, access: Access) -> str:
+        index, domain = access.map, self.attr(access.domain)
+        with self.names.scoped(access.dims) as names:
+            head = f"lambda {', '.join(names)}" if names else "lambda"
+            parts = [f"{head}: {_tuple([self.expr(part) for part in index])}", domain]
+            if access.constraints:
+                tests = [
+                    f"{self.expr(test.expr)} {'==' if test.is_equality else '>='} 0"
+                    for test in access.constraints
+                ]
+                parts.append(f"where={head}: {_tuple(tests)}")
+        return f"{self.prefix}.access({', '.join(parts)})"
 
     def type(self, type_: Type) -> str:
         renamed = self._renamed(type_)
@@ -280,6 +293,10 @@ class Printer(AttrRenderer):
     def used(self, value: Value) -> bool:
         """True when some operation uses `value`."""
         return self._uses[value] > 0
+
+
+def _tuple(texts: list[str]) -> str:
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def _printed_inputs(op: Operation) -> Iterator[Value]:
