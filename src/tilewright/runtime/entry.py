@@ -28,6 +28,7 @@ from tilewright.runtime.records import (
     MAX_PARAMS,
     MAX_WORDS,
     NDARRAY,
+    NPY_WRITEABLE,
     ONE_SLOT,
     PAIR,
     PAIR_SIZE,
@@ -351,7 +352,8 @@ class _Attempt:
         is_last = (axis + 1) == f.load(param, PARAM["ndim"])
         with f.when(is_last & (f.load(param, PARAM["last_stride_is_one"]) != 0)):
             f.require((elements == 1) | (extent <= 1), self.miss)
-        with f.when((elements == 0) & (extent > 1) & (f.load(param, PARAM["flags"]) > 0x400)):
+        is_written = (f.load(param, PARAM["flags"]) & NPY_WRITEABLE) != 0
+        with f.when((elements == 0) & (extent > 1) & is_written):
             f.jump(self.miss)
 
     def require_contiguous(self, param: Word, dims: Word, strides: Word) -> None:

@@ -21,7 +21,7 @@ from tilewright.runtime.context import (
     on_arena_growth,
     on_new_context,
 )
-from tilewright.runtime.native import load_stub, missing_assumption
+from tilewright.runtime.native import stub_address
 from tilewright.runtime.records import POOL, POOL_SIZE
 
 _SPIN = 2000
@@ -61,7 +61,7 @@ class Pool:
     def start(self) -> None:
         """Park the threads and let every context know."""
         worker = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
-            load_stub().address("tilewright_worker")
+            stub_address("worker")
         )
         for number, context in enumerate(self.contexts):
             context.set("worker", 1 + number)
@@ -76,7 +76,7 @@ class Pool:
         """Let kernels that run in this context use the pool."""
         self.grow(context.get("arena_bytes"))
         context.set("pool", self.address)
-        context.set("parallel", load_stub().address("tilewright_parallel"))
+        context.set("parallel", stub_address("parallel"))
 
     def grow(self, size: int) -> None:
         """Give each worker at least as much scratch as any caller has."""
@@ -86,7 +86,7 @@ class Pool:
     def stop(self) -> None:
         """Let the threads return, and wait for them."""
         stop = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-        stop(load_stub().address("tilewright_stop"))(self.address)
+        stop(stub_address("stop"))(self.address)
         for thread in self.threads:
             thread.join(1.0)
 
@@ -106,7 +106,7 @@ def require_pool() -> Pool | None:
     global _pool
     with _lock:
         workers = min((settings.NUM_THREADS.read() or available_processors()) - 1, _MAX_WORKERS)
-        if _pool is None and workers > 0 and not missing_assumption():
+        if _pool is None and workers > 0 and stub_address("worker"):
             _pool = Pool(workers)
             _pool.start()
             on_new_context(_pool.serve)

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.runtime.native import TP_FLAGS, load_stub, missing_assumption
+from tilewright.runtime.native import TP_FLAGS, missing_assumption, stub_address
 from tilewright.runtime.pool import require_pool
 from tilewright.runtime.pyapi import api, function_address
 from tilewright.runtime.records import INSTANCE, INSTANCE_SIZE, MAX_VARIANTS
@@ -107,13 +107,14 @@ class Launcher(_native_base()):  # type: ignore[misc]
         if any(v.code.manifest.parallel for v in variants):
             require_pool()
         fast = tuple(v for v in variants if v.address)[:MAX_VARIANTS]
-        if missing_assumption() or not fast:
+        entry = stub_address("entry") if fast else 0
+        if not entry:
             self._clear_table()
             return
         table = (ctypes.c_uint64 * (1 + len(fast)))(len(fast), *(v.address for v in fast))
         before = self._variants
         self._native_table = ctypes.addressof(table)
-        self._native_vectorcall = load_stub().address("tilewright_entry")
+        self._native_vectorcall = entry
         self._variants, self._table_memory = fast, table
         del before  # not before the table no longer names them
 

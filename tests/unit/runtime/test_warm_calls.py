@@ -245,27 +245,61 @@ def test_torch_tensors_need_no_python_once_seen() -> None:
         kernel(x.to("meta"), y, out)
 
 
-def test_a_warm_process_calls_without_llvm(tmp_path: Any) -> None:
-    program = (
-        "import sys, pickle, numpy as np\n"
-        "from tilewright.abi import Signature, tensor, Manifest\n"
-        "from tilewright.dtypes import FP32\n"
-        "from tilewright.runtime.launch import Executable\n"
-        "data = open(sys.argv[1], 'rb').read()\n"
-        "p = [tensor(n, FP32, (4, 16), d) for n, d in (('x','in'),('y','in'),('o','out'))]\n"
-        "k = Executable.from_object(data, Signature(tuple(p)))\n"
-        "x = np.ones((4, 16), np.float32); o = np.zeros((4, 16), np.float32)\n"
-        "k(x, x, o); k(x, x, o)\n"
-        "assert (o == 2).all() and len(k.variants) == 1\n"
-        "print('llvmlite' in sys.modules)\n"
-    )
+CALLER = """
+import sys, numpy as np
+from tilewright.abi import Signature, tensor
+from tilewright.dtypes import FP32
+from tilewright.runtime.launch import Executable
+if sys.argv[2] == "no llvm":
+    sys.modules["llvmlite"] = None
+data = open(sys.argv[1], "rb").read()
+params = [tensor(n, FP32, (4, 16), d) for n, d in (("x", "in"), ("y", "in"), ("o", "out"))]
+kernel = Executable.from_object(data, Signature(tuple(params)))
+x = np.ones((4, 16), np.float32)
+out = np.zeros((4, 16), np.float32)
+kernel(x, x, out)
+kernel(x, x, out)
+assert (out == 2).all()
+print(len(kernel.variants), sys.modules.get("llvmlite") is not None)
+"""
+
+
+def call_elsewhere(tmp_path: Path, *, llvm: bool = True, cache: Path | None = None) -> str:
+    """What a new process says after calling a kernel: how many native variants, LLVM or not."""
     path = tmp_path / "add.o"
     path.write_bytes(object_of(add_text("64")))
-    make_add()(*arrays(4, 16))  # the stub is in the cache now
+    environment = {**os.environ, **({"XDG_CACHE_HOME": str(cache)} if cache else {})}
     done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", CALLER, str(path), "llvm" if llvm else "no llvm"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
     )
-    assert done.stdout.strip() == "False", done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_warm_process_calls_without_llvm(tmp_path: Path) -> None:
+    make_add()(*arrays(4, 16))  # the stub is in the cache now
+    assert call_elsewhere(tmp_path) == "1 False"
+    assert call_elsewhere(tmp_path, llvm=False) == "1 False"
+
+
+def test_a_process_without_stub_and_llvm_calls_the_careful_way(tmp_path: Path) -> None:
+    assert call_elsewhere(tmp_path, llvm=False, cache=tmp_path / "empty") == "0 False"
+
+
+def test_a_damaged_stub_is_made_again(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert call_elsewhere(tmp_path, cache=cache) == "1 True"
+    (kept,) = (cache / "tilewright").iterdir()
+    whole = kept.read_bytes()
+    for damaged in (b"", whole[:1000], whole[:100] + b"?" + whole[101:]):
+        kept.write_bytes(damaged)
+        assert call_elsewhere(tmp_path, cache=cache) == "1 True"
+        assert kept.read_bytes() == whole
+    assert call_elsewhere(tmp_path, cache=cache) == "1 False"
 
 
 def test_without_the_stub_calls_still_work(tmp_path: Any) -> None:
