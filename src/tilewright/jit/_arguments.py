@@ -6,7 +6,7 @@ torch is never imported: a tensor is anything whose memory `runtime.views` can s
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,13 +20,22 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.frontend.annotations import BARE, Annotation, Directed, Scalar, as_type
+from tilewright.frontend.annotations import BARE, Annotation, Directed, DynVar, Scalar, as_type
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.typing import TypeEvaluator
-from tilewright.ir.affine import Symbol
+from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ParamDirection, TensorLayout
-from tilewright.ir.types import ScalarType, ShapedType, TensorType, TensorView, TileType, Type
+from tilewright.ir.types import (
+    ScalarType,
+    Shape,
+    ShapedType,
+    TensorType,
+    TensorView,
+    TileType,
+    TupleType,
+    Type,
+)
 from tilewright.jit._ast_analysis import SourceInfo, read_paths, unquoted
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
 from tilewright.runtime.views import NotAnArray, describe_value, view_array
@@ -131,6 +140,7 @@ def read_signature(
         reader.parameter(argument, defaults.get(argument.arg, NO_DEFAULT))
         for argument in info.parameters
     )
+    reader.refuse_ambiguity(parameters)
     returns = reader.returns()
     placeholders = {n: v.symbol for n, v in reader.scalars.items() if v.has_symbol}
     return SignatureInfo(parameters, returns, placeholders)
@@ -218,6 +228,19 @@ class _SignatureReader:
                     f"Pass '{lost[0]}' as another pl.constexpr parameter, or use it in the body.",
                 )
 
+    def refuse_ambiguity(self, parameters: Sequence[Parameter]) -> None:
+        """A free symbol of a tile's type with the label of a scalar parameter."""
+        for parameter in parameters:
+            for symbol in _tile_symbols(parameter.annotation):
+                if isinstance(symbol, DynVar) and symbol.name in self.scalars:
+                    raise ParserTypeError(
+                        f"parameter '{parameter.name}': its type has a free dimension called "
+                        f"'{symbol.name}', and so is a scalar parameter, which is another value",
+                        parameter.span,
+                        "Give the dimension a label of its own: pl.dynamic('"
+                        f"{symbol.name}_dim').",
+                    )
+
     def returns(self) -> Any:
         """What the return annotation means; None for an undeclared or bare one."""
         node = self.info.node.returns
@@ -230,6 +253,27 @@ class _SignatureReader:
             if found is None or isinstance(found, str):
                 raise
         return None if found in BARE else found
+
+
+def _tile_symbols(type_: Any) -> set[Symbol]:
+    """The symbols in the extents of a tile type, or of the tile types in a tuple."""
+    if isinstance(type_, TupleType):
+        return set[Symbol]().union(*map(_tile_symbols, type_.items))
+    if not isinstance(type_, TileType):
+        return set()
+    return {symbol for dim in dims_of(type_) for symbol in symbols(dim)}
+
+
+def dims_of(type_: Any) -> Iterator[Expr]:
+    """Every extent, stride and offset of a type that is no number."""
+    view = getattr(type_, "view", None)
+    groups: tuple[Shape | None, ...] = (
+        getattr(type_, "shape", None),
+        getattr(view, "valid_shape", None),
+        getattr(view, "stride", None),
+        (getattr(view, "start_offset", None) or 0,),
+    )
+    return (dim for group in groups for dim in group or () if isinstance(dim, Expr))
 
 
 def _components(node: ast.expr) -> list[ast.expr]:

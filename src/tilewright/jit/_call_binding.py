@@ -106,7 +106,8 @@ def _expand(
 ) -> Any:
     site = p.span(call)
     fitted = {name: _fitted(variant.signature[name], value) for name, value in arguments.items()}
-    types = {name: v.type for name, v in fitted.items() if isinstance(v, Value)}
+    known = {name: _type_of(value) for name, value in fitted.items()}
+    types = {name: type_ for name, type_ in known.items() if type_ is not None}
     scalars = {name: _scalar_value(value) for name, value in fitted.items()}
     check_contract(variant.name, variant.signature, types, scalars, site)
     return expand(p.state, _inline_function(variant), list(fitted.values()), site)
@@ -126,6 +127,16 @@ def _fitted(parameter: Parameter, value: Any) -> Any:
     if parameter.kind == "typed" and isinstance(parameter.type, ScalarType) and is_number(value):
         return constant(value, parameter.type.dtype)
     return value
+
+
+def _type_of(value: Any) -> Type | None:
+    """The type of an argument; of a tuple, that of its items; None for compile-time values."""
+    if isinstance(value, Value):
+        return value.type
+    if not isinstance(value, tuple):
+        return None
+    items = [_type_of(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return TupleType(tuple(t for t in items if t is not None)) if all(items) else None
 
 
 def _scalar_value(value: Any) -> Dim | None:

@@ -26,14 +26,15 @@ from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import ParamDirection
-from tilewright.ir.affine import Expr, Symbol, symbols
-from tilewright.ir.types import Dim, TupleType, Type
+from tilewright.ir.affine import Symbol, symbols
+from tilewright.ir.types import TupleType, Type
 from tilewright.jit import _ast_analysis, _source, _specialize_body, _specialize_values
 from tilewright.jit._arguments import (
     NO_DEFAULT,
     Parameter,
     SignatureInfo,
     constexpr,
+    dims_of,
     read_signature,
 )
 from tilewright.jit._ast_analysis import SourceInfo
@@ -486,18 +487,6 @@ def mentions(type_: Any, found: Container[Symbol]) -> bool:
     if isinstance(type_, TupleType):
         return any(mentions(item, found) for item in type_.items)
     return any(symbol in found for dim in dims_of(type_) for symbol in symbols(dim))
-
-
-def dims_of(type_: Any) -> Iterable[Dim]:
-    """Every extent, stride and offset of a type that is no number."""
-    view = getattr(type_, "view", None)
-    groups = (
-        getattr(type_, "shape", None),
-        getattr(view, "valid_shape", None),
-        getattr(view, "stride", None),
-        (getattr(view, "start_offset", None),),
-    )
-    return (dim for group in groups for dim in group or () if isinstance(dim, Expr))
 
 
 def _directed(parameter: Parameter, type_: Type) -> Any:

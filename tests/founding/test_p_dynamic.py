@@ -1,0 +1,145 @@
+"""Rows P-044 to P-052: dynamic dimensions stay symbolic, through helpers too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+from tilewright import errors
+
+F32 = np.float32
+M = pl.dynamic("M")
+N = pl.dynamic("N")
+
+
+@pl.jit
+def inc(x: pl.Tensor[[M, 16], pl.FP32], out: pl.Out[pl.Tensor[[M, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(x.shape[0]):
+            pl.store(pl.add(pl.load(x, [i, 0], [1, 16]), 1.0), [i, 0], out)
+    return out
+
+
+def test_p044_one_artifact_serves_every_extent() -> None:
+    made = []
+    for rows in (3, 40, 1000):
+        x = np.random.default_rng(rows).random((rows, 16), F32)
+        out = np.zeros_like(x)
+        made.append(inc.compile(x, out))
+        inc(x, out)
+        np.testing.assert_array_equal(out, x + 1)
+    assert made[0] is made[1] is made[2]
+
+
+def test_an_output_of_dynamic_shape_is_allocated_when_an_input_has_its_extent() -> None:
+    x = np.ones((5, 16), F32)
+    np.testing.assert_array_equal(inc(x), x + 1)
+
+
+def test_extents_that_share_a_dimension_must_agree() -> None:
+    with pytest.raises(errors.ShapeMismatch, match="out.*dimension 0"):
+        inc(np.ones((4, 16), F32), np.ones((5, 16), F32))
+
+
+@pl.jit.incore
+def double(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    for i in pl.range(x.shape[0]):
+        pl.store(pl.mul(pl.load(x, [i, 0], [1, 4]), 2.0), [i, 0], out)
+    return out
+
+
+@pl.jit
+def through_helper(x: pl.Tensor[[M, 4], pl.FP32], out: pl.Out[pl.Tensor[[M, 4], pl.FP32]]):
+    out = double(x, out)
+    return out
+
+
+def test_p045_p050_bare_parameters_take_the_argument_and_its_run_time_extent() -> None:
+    for rows in (1, 7):
+        x = np.random.default_rng(rows).random((rows, 4), F32)
+        out = np.zeros_like(x)
+        through_helper(x, out)
+        np.testing.assert_array_equal(out, x * 2)
+
+
+@pl.jit
+def reshaped(x: pl.Tensor[[M, 8], pl.FP32], out: pl.Out[pl.Tensor[[M, 8], pl.FP32]]):
+    rows = x.shape[0]
+    flat = pl.reshape(x, [rows * 2, 4])
+    wide = pl.reshape(out, [rows * 2, 4])
+    wide = double(flat, wide)
+    out[:] = pl.reshape(wide, [rows, 8])
+    return out
+
+
+def test_p048_p051_a_reshape_by_an_expression_reaches_a_bare_helper() -> None:
+    x = np.random.default_rng(2).random((300, 8), F32)
+    out = np.zeros_like(x)
+    reshaped(x, out)
+    np.testing.assert_array_equal(out, x * 2)
+
+
+def test_p051_a_reshape_that_loses_elements_is_refused() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[16, 8], pl.FP32], out: pl.Out[pl.Tensor[[16, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.reshape(pl.reshape(x, [x.shape[0] * 3, 4]), [16, 8])
+        return out
+
+    with pytest.raises(errors.TilewrightError):
+        k.compile()
+
+
+@pl.jit
+def bound(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows = pl.dynamic("rows")
+    x.bind_dynamic(0, rows)
+    out.bind_dynamic(0, rows)
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(x.shape[0]):
+            pl.store(pl.add(pl.load(x, [i, 0], [1, 16]), 1.0), [i, 0], out)
+    return out
+
+
+def test_bind_dynamic_makes_an_axis_of_a_bare_parameter_dynamic() -> None:
+    made = []
+    for rows in (2, 9):
+        x = np.zeros((rows, 16), F32)
+        out = np.zeros_like(x)
+        made.append(bound.compile(x, out))
+        bound(x, out)
+        assert (out == 1).all()
+    assert made[0] is made[1] and "bind_dynamic" not in bound.source(x, out)
+
+
+@pl.jit
+def bare(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(x, 1.0)
+    return out
+
+
+def test_bare_parameters_make_one_artifact_per_shape_and_dtype() -> None:
+    for shape in ((2, 16), (4, 16)):
+        x = np.zeros(shape, F32)
+        out = np.zeros_like(x)
+        bare(x, out)
+        assert (out == 1).all()
+    assert bare.compile(x, out) is bare.compile(x, out)
+    assert bare.compile(np.zeros((2, 16), F32), np.zeros((2, 16), F32)) is not bare.compile(x, out)
+
+
+def test_a_bare_parameter_without_an_argument_is_named() -> None:
+    with pytest.raises(TypeError, match=r"'x' has the annotation pl.Tensor with no shape"):
+        bare.compile()
+
+
+def test_p052_placeholders_say_that_they_are() -> None:
+    from tilewright.jit.specializer import DynDim, TensorMeta
+
+    assert not DynDim(M).synthesized
+    meta: Any = TensorMeta((DynDim(M), 4), pl.FP32)
+    assert str(meta.type) == "pl.Tensor[[M, 4], pl.FP32]"
