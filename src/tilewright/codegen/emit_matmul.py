@@ -150,10 +150,11 @@ def write_call(
     symbol = require_matmul(e.module, spec)
     ldc, lda, ldb = (num_here(e, stride) for stride in call.problem.strides)
     m, n, k = sizes
+    accumulate = "true" if call.accumulate else "false"
     arguments = (
-        f"ptr {pointers[0]}, i64 {ldc}, ptr {pointers[1]}, i64 {lda}, "
-        f"ptr {pointers[2]}, i64 {ldb}, i64 {m}, i64 {n}, i64 {k}, ptr {work}, i1 {'true' if call.accumulate else 'false'}"
+        f"ptr {pointers[0]}, i64 {ldc}, ptr {pointers[1]}, i64 {lda}, ptr {pointers[2]}, i64 {ldb}"
     )
+    arguments += f", i64 {m}, i64 {n}, i64 {k}, ptr {work}, i1 {accumulate}"
     e.text.do(f"call fastcc void {symbol}({arguments})")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.codegen.emitter import HANDLERS, Emitter, dtype_name, emits
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
-from tilewright.codegen.text import type_text
+from tilewright.codegen.text import type_text, vector_text
 from tilewright.codegen.words import cast as cast_word
 from tilewright.codegen.words import word
 from tilewright.ir.core import Operation
@@ -29,6 +29,15 @@ INDEX_FOLDS = {
     arith.min_: "minimum",
     arith.max_: "maximum",
 }
+COMPARISONS = {
+    arith.eq: "eq",
+    arith.ne: "ne",
+    arith.lt: "slt",
+    arith.le: "sle",
+    arith.gt: "sgt",
+    arith.ge: "sge",
+}
+FAR = 1 << 30
 POSITIVE_FOLDS = {arith.floordiv: "floordiv", arith.mod: "mod"}
 
 
@@ -43,6 +52,8 @@ def emit_word(e: Emitter, op: Operation) -> None:
     operands = [e.operand(value) for value in op.operands]
     dtype = dtype_name(op.operands[0])
     folded = fold_index(e, op, operands) if dtype == "INDEX" else None
+    if folded is None and dtype == "INDEX" and op.opdef in COMPARISONS:
+        folded = compare_linear(e, COMPARISONS[op.opdef], operands)
     if folded is not None:
         e.define(op.result, folded)
     elif all(isinstance(o, (Const, Uniform)) for o in operands):
@@ -103,6 +114,27 @@ def fold_linear(e: Emitter, opdef: OpDef[..., Any], operands: list[Linear]) -> O
         scale, other = (x, y) if x.step == 0 else (y, x)
         return Linear(index.mul(other.base, scale.base), index.mul(other.step, scale.base))
     return None
+
+
+def compare_linear(e: Emitter, predicate: str, operands: list[Operand]) -> Operand | None:
+    """Indices linear in the lane, compared in 32 bits: lane * step against one scalar."""
+    if not any(isinstance(o, Linear) for o in operands):
+        return None
+    if any(isinstance(o, Varying) for o in operands):
+        return None
+    x, y = (as_linear(e, o) for o in operands)
+    step = e.index.sub(x.step, y.step)
+    if not isinstance(step, int) or abs(step) >= FAR // 64:
+        return None
+    distance = e.index.sub(y.base, x.base)
+    bounded = e.index.minimum(e.index.maximum(distance, -FAR), FAR)
+    scalar = cast_word(e.text, "INDEX", "INT32", "rint", 1, str(bounded))
+    limit, kind = e.splat(scalar, "i32"), type_text("i32", LANES)
+    refs: list[str] = []
+    for copy in range(e.lane_state.copies):
+        lanes = vector_text([(LANES * copy + lane) * step for lane in range(LANES)], "i32")
+        refs.append(e.text.let(f"icmp {predicate} {kind} {lanes}, {limit}"))
+    return Varying(tuple(refs))
 
 
 @emits(arith.select)

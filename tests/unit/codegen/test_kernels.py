@@ -234,6 +234,25 @@ def test_masks_decide_what_is_read_and_written() -> None:
     agree(p, data(50), np.full(50, 9, np.float32))
 
 
+def test_indices_compare_at_any_distance() -> None:
+    words = (arith.eq, arith.ne, arith.lt, arith.le, arith.gt, arith.ge)
+
+    def body(far: Value, x: Value, y: Value) -> None:
+        def lane(i: Value) -> None:
+            pairs = [(i, far), (arith.mul(i, index(3)), arith.add(i, far)), (far, i)]
+            pairs += [(index(20), arith.sub(index(60), i)), (i, loop.load(x, (i,), None))]
+            for row, (left, right) in enumerate(pairs):
+                for k, word in enumerate(words):
+                    loop.store(y, (index(6 * row + k), i), word(left, right), None)
+
+        lanes(70, lane)
+
+    params = [("far", ScalarType(INDEX), IN), ("x", buffer(70, dtype=INDEX), IN)]
+    p = kernel_program([*params, ("y", buffer(30, 70, dtype=BOOL), OUT)], body)
+    for far in (0, 33, -5, 140, 2**31, -(2**33), 2**62):
+        agree(p, far, data(70, dtype=INT64), np.zeros((30, 70), bool))
+
+
 def test_strided_reversed_and_indirect_accesses() -> None:
     def body(x: Value, k: Value, y: Value) -> None:
         def lane(i: Value) -> None:
