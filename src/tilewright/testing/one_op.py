@@ -71,11 +71,23 @@ def one_op_program(
         entries = [_entry(given, operand_kind, operand_dtype, params, arrays) for given in operands]
         given = op(*entries, **attrs)
         results = _values(given)
-        control.return_(results, ())
+        written = _written(block.ops[-1])
+        control.return_(results, [written[param] for param in params if param in written])
     body = Block(tuple(params), block.ops)
     types = tuple(value.type for value in results)
-    directions = (ParamDirection.In,) * len(params)
+    directions = tuple(
+        ParamDirection.InOut if param in written else ParamDirection.In for param in params
+    )
     return finish_program("one_op", {"main": Function("main", directions, body, types)}), arrays
+
+
+def _written(operation: Operation) -> dict[Value, Value]:
+    """The new version of each tensor parameter that the op writes to."""
+    pairs = (
+        (operation.operands[operand], operation.results[result])
+        for result, operand in operation.opdef.tied.items()
+    )
+    return {old: new for old, new in pairs if isinstance(new.type, TensorType)}
 
 
 def _values(given: Any) -> tuple[Value, ...]:
