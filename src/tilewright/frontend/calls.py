@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace_context import TraceContext
@@ -137,11 +137,12 @@ def unwrapped(
     ctx: TraceContext, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A call of a `functools.partial` as a call of what it holds."""
-    while isinstance(func, functools.partial) and not is_marked(ctx, func):
-        args = (*func.args, *args)
-        kwargs = {**func.keywords, **kwargs}
-        func = func.func
-    return func, args, kwargs
+    while isinstance(func, functools.partial) and not is_marked(ctx, cast(Any, func)):
+        held: Any = cast("functools.partial[Any]", func)
+        args = (*held.args, *args)
+        kwargs = {**held.keywords, **kwargs}
+        func = held.func
+    return cast(Any, func), args, kwargs
 
 
 def inline_function(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:

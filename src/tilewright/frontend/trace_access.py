@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tilewright.dtypes import DType
     from tilewright.frontend.trace_sema import Sema
 
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 EXHAUSTIVE = 1 << 22
 """Points that are enumerated to decide a bound which the affine engine leaves open."""
 
@@ -112,7 +113,7 @@ def _is_inside_everywhere(access: Access, extents: Sequence[int]) -> bool | None
     ranges = [_range_of(symbol) for symbol in used]
     if int(np.prod([len(r) for r in ranges])) > EXHAUSTIVE:
         return None
-    grids = np.meshgrid(*ranges, indexing="ij") if ranges else []
+    grids: list[Integers] = list(np.meshgrid(*ranges, indexing="ij")) if ranges else []
     points = {symbol: grid.ravel() for symbol, grid in zip(used, grids)}
     inside = np.ones(grids[0].size if grids else 1, bool)
     for constraint in access.constraints:
@@ -125,7 +126,7 @@ def _is_inside_everywhere(access: Access, extents: Sequence[int]) -> bool | None
     return True
 
 
-def _range_of(symbol: Symbol) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _range_of(symbol: Symbol) -> Integers:
     low, high = bounds(symbol)
     assert low is not None and high is not None
     return np.arange(low, high + 1, dtype=np.int64)
@@ -208,7 +209,7 @@ def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Valu
         return sema.fetch_rows(tensor, mask, space)
     access = single_access(tensor.access, mask)
     require_in_bounds(sema, root, access)
-    version = sema.current(root)
+    version = sema.version_of(root)
     if not root.is_hbm and is_identity(access, root.shape):
         return version
     window = as_window(access, root.shape)
@@ -228,7 +229,7 @@ def reinterpreted(sema: Sema, tensor: nki_tensor, dtype: Any) -> nki_tensor:
     root = tensor.root
     if wanted is root.dtype:
         return tensor
-    version = sema.current(root) if tensor.is_whole else fetch(sema, tensor, None, root.space)
+    version = sema.version_of(root) if tensor.is_whole else fetch(sema, tensor, None, root.space)
     last = tensor.shape[-1] * root.dtype.nbytes // wanted.nbytes
     value = shape.reinterpret(version, dtype=wanted, shape=(*tensor.shape[:-1], last))
     return whole_tensor(sema.new_root(value, root.space, is_mutable=not root.is_hbm))
@@ -256,14 +257,14 @@ def write(sema: Sema, tensor: nki_tensor, value: Value, mask: Any = None) -> Non
         access = masked_access(tensor.access, mask, conjunction)
         require_in_bounds(sema, root, access)
         _require_distinct_places(sema, root, access)
-        version = sema.current(root)
+        version = sema.version_of(root)
         sema.advance(root, _updated(sema, root, version, access, value))
 
 
 def accumulated_version(sema: Sema, target: nki_tensor) -> Value:
     """The version of a whole tensor that is about to be accumulated into."""
     require_writable(target.root)
-    version = sema.current(target.root)
+    version = sema.version_of(target.root)
     _require_distinct_places(sema, target.root, target.access)
     return version
 
@@ -330,12 +331,12 @@ def fitted(sema: Sema, target: nki_tensor, value: Any, mask: Any = None) -> Valu
     dtype = target.root.dtype
     if isinstance(value, nki_tensor):
         return _fitted_tile(sema, target, value, dtype, mask)
-    if isinstance(value, (bool, int, float, np.generic)):
-        number = float(value) if dtype.is_float() else int(value)
+    given = host_number(value)
+    if given is not None:
+        number = float(given) if dtype.is_float() else int(given)
         space = MemorySpace.Sbuf if target.root.is_hbm else target.root.space
-        given = bool(number) if dtype.kind == "bool" else number
-        extents = target.shape or (1, 1)
-        return creation.full(shape=extents, dtype=dtype, value=given, space=space)
+        fill = bool(number) if dtype.kind == "bool" else number
+        return creation.full(shape=target.shape or (1, 1), dtype=dtype, value=fill, space=space)
     raise refusal(
         UNEXPECTED_OPERAND,
         op=current_api(),
@@ -343,6 +344,13 @@ def fitted(sema: Sema, target: nki_tensor, value: Any, mask: Any = None) -> Valu
         given=type(value).__name__,
         wanted="a tile or a number",
     )
+
+
+def host_number(given: Any) -> bool | int | float | None:
+    """A Python number, also from a numpy scalar; None for anything else."""
+    if isinstance(given, np.generic):
+        given = cast("np.generic[Any]", given).item()
+    return given if isinstance(given, (bool, int, float)) else None
 
 
 def _fitted_tile(

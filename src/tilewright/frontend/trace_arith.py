@@ -94,7 +94,8 @@ def value_of(sema: Sema, operand: Any, dtype: DType, mask: Any = None) -> Value:
         return converted_value(trace_access.read_operand(sema, operand, mask), dtype)
     if isinstance(operand, DynamicScalar):
         return cast_scalar(sema.scalar(operand.expr), dtype=dtype)
-    number = operand.item() if isinstance(operand, np.generic) else operand
+    number = trace_access.host_number(operand)
+    assert number is not None, "operands are checked"
     if dtype is BOOL:
         return sema.constant(bool(number), dtype)
     return sema.constant(float(number) if dtype.is_float() else int(number), dtype)

@@ -51,6 +51,7 @@ from tilewright.frontend.trace_scopes import (
     WhileScope,
 )
 from tilewright.frontend.trace_sema import Sema
+from tilewright.frontend.trace_sequences import as_items, items_of
 from tilewright.frontend.trace_spans import author_frame
 from tilewright.frontend.trace_tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace_typing import TensorAnnotation
@@ -262,16 +263,16 @@ class TraceContext:
             raise self.left[1]
 
     @contextmanager
-    def if_scope(self, predicates: ScalarPredicate) -> Iterator[IfScope]:
+    def if_scope(self, predicates: ScalarPredicate) -> Generator[IfScope]:
         """A scope guarded by `predicates.predicates`."""
         yield from self._plain_scope(IfScope("if", self.cur_scope, Block(), predicates.predicates))
 
     @contextmanager
-    def while_scope(self, cnd: object) -> Iterator[WhileScope]:
+    def while_scope(self, cnd: object) -> Generator[WhileScope]:
         """The scope of a loop whose condition is `cnd`."""
         yield from self._plain_scope(WhileScope("while", self.cur_scope, Block()))
 
-    def _plain_scope(self, scope: Any) -> Iterator[Any]:
+    def _plain_scope(self, scope: Any) -> Generator[Any]:
         outer, self.cur_scope = self.cur_scope, scope
         try:
             yield scope
@@ -280,7 +281,7 @@ class TraceContext:
             self.cur_scope = outer
 
     @contextmanager
-    def nki_api_scope(self, name: str) -> Iterator[None]:
+    def nki_api_scope(self, name: str) -> Generator[None]:
         """`cur_api` is `name` for the duration."""
         outer, self.cur_api = self.cur_api, name
         try:
@@ -293,7 +294,7 @@ class TraceContext:
         return self.cur_scope, len(self.regions)
 
     @contextmanager
-    def exception_block(self, mark: tuple[Scope, int]) -> Iterator[None]:
+    def exception_block(self, mark: tuple[Scope, int]) -> Generator[None]:
         """A handler: device regions that the exception left are dropped."""
         scope, depth = mark
         while len(self.regions) > depth:
@@ -390,11 +391,9 @@ class TraceContext:
 
     def kernel_return(self, return_value: Any) -> Any:
         """Registers what the kernel returns; Python values are refused."""
-        several = isinstance(return_value, (tuple, list))
-        values = cast("list[Any]", list(return_value) if several else [return_value])
         if return_value is not None:
-            self.add_kernel_return_values(values)
-        self.kernel.returns_tuple = several
+            self.add_kernel_return_values(list(as_items(return_value)))
+        self.kernel.returns_tuple = isinstance(return_value, (tuple, list))
         self._require_mutable_returned()
         return return_value
 
@@ -420,8 +419,8 @@ class TraceContext:
             if name and isinstance(value, nki_tensor):
                 self.warn_object_shadowing(name, value)
                 self.sema.name_tensor(value, name)
-        elif isinstance(value, (tuple, list)):
-            for each, item in zip(name, cast("list[Any]", value)):
+        else:
+            for each, item in zip(name, items_of(value) or ()):
                 self.bind_name(each, item)
         return value
 

@@ -16,6 +16,7 @@ from tilewright.frontend.trace_loops import close_loop, open_loop
 from tilewright.frontend.trace_predicates import ProgramId
 from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_scopes import LoopScope
+from tilewright.frontend.trace_sequences import items_of
 from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_typing import TensorAnnotation
 from tilewright.ir.affine import Symbol, as_expr
@@ -50,7 +51,7 @@ class Print:
 class KernelFrame:
     """One call of a kernel to be traced: arguments with arrays as `ArraySpec`s, and the grid."""
 
-    function: FunctionType
+    function: Any
     bound: inspect.BoundArguments
     grid: tuple[GridDim, ...] = ()
 
@@ -93,11 +94,12 @@ class KernelFunction:
     def _argument(self, name: str, given: Any, mutable: bool) -> Any:
         if isinstance(given, ArraySpec):
             return self._input(name, given, mutable)
-        if isinstance(given, tuple) and any(isinstance(item, ArraySpec) for item in given):
-            return tuple(
-                self._argument(f"{name}_{place}", item, mutable) for place, item in enumerate(given)
-            )
-        return given
+        items = items_of(given) or ()
+        if not any(isinstance(item, ArraySpec) for item in items):
+            return given
+        return tuple(
+            self._argument(f"{name}_{place}", item, mutable) for place, item in enumerate(items)
+        )
 
     def _input(self, name: str, spec: ArraySpec, mutable: bool) -> nki_tensor:
         value = Value(TensorType(spec.shape, spec.dtype), name)
@@ -145,7 +147,7 @@ class KernelFunction:
         sema = self.ctx.sema
         offsets = [sema.scalar(as_expr(loop.symbol)) for loop in loops]
         offsets += [sema.index(0) for _ in extents]
-        sema.advance(root, memory.store(value, tuple(offsets), sema.current(root)))
+        sema.advance(root, memory.store(value, tuple(offsets), sema.version_of(root)))
 
     @property
     def roots(self) -> list[Root]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+from tilewright.frontend.trace_sequences import as_entries
+
 
 class AxisType(Enum):
     """What a factor of a grid axis is spread over."""
@@ -102,8 +104,7 @@ def spmd_dim(*given: object) -> SpmdDim:
 
 def as_grid(given: object) -> tuple[GridDim, ...]:
     """A launch grid from what stands between the brackets."""
-    dims = given if isinstance(given, tuple) else (given,)
-    return tuple(as_grid_dim(dim) for dim in dims)
+    return tuple(as_grid_dim(dim) for dim in as_entries(given))
 
 
 def grid_has_multi_physical_cores(grid: Sequence[GridDim]) -> bool:

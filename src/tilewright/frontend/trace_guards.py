@@ -72,8 +72,8 @@ def frozen(value: Any, names: tuple[str, ...], depth: int = DEPTH) -> Any:
     if isinstance(value, ModuleType):
         return _frozen_module(value, names)
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = cast("list[Any]", list(value))
-        return type(value), [frozen(item, names, depth - 1) for item in items]
+        items = cast("Iterable[Any]", value)
+        return type(items), [frozen(item, names, depth - 1) for item in items]
     if isinstance(value, dict):
         mapping = cast("Mapping[Any, Any]", value)
         return [(key, frozen(item, names, depth - 1)) for key, item in mapping.items()]

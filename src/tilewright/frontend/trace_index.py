@@ -32,6 +32,7 @@ from tilewright.frontend.trace_predicates import (
     scalar_expr,
     scalar_terms,
 )
+from tilewright.frontend.trace_sequences import as_entries
 from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr, symbols
 from tilewright.ir.affine.constraints import Constraint
 
@@ -69,7 +70,7 @@ class TileIndex:
         return len(self.shape)
 
     def __getitem__(self, subscript: Any) -> TileIndex:
-        entries = subscript if isinstance(subscript, tuple) else (subscript,)
+        entries = as_entries(subscript)
         full = [entry for entry in entries if _is_full_slice(entry)]
         if len(full) != self.ndim or any(e is not None and not _is_full_slice(e) for e in entries):
             raise refusal(ARANGE_SUBSCRIPT, given=_subscript_text(entries))
@@ -368,7 +369,7 @@ class MGrid:
     """`nl.mgrid[0:4, 0:8]`: the index objects of a dense grid."""
 
     def __getitem__(self, subscript: Any) -> Grid:
-        slices = subscript if isinstance(subscript, tuple) else (subscript,)
+        slices = as_entries(subscript)
         starts = [0 if s.start is None else constant_int(s.start, "a bound") for s in slices]
         stops = [constant_int(s.stop, "a bound of nl.mgrid") for s in slices]
         shape = tuple(stop - start for start, stop in zip(starts, stops))

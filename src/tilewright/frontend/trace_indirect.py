@@ -39,7 +39,7 @@ ROW = Symbol("row")
 
 
 class IndirectTile(DataTile):
-    """A view `x[index_tile, ...]`: `axis` of the root is indexed, `dim` of the view runs along it."""
+    """A view `x[index_tile, ...]`: `axis` of the root is indexed, along `dim` of the view."""
 
     __slots__ = ("axis", "dim", "index", "skips")
 
@@ -113,7 +113,7 @@ def fetch_rows(sema: Sema, view: IndirectTile, given: Any, space: MemorySpace) -
     rows = index_values(sema, view.index)
     if view.skips or given is not None:
         rows = ew.min_(ew.max_(rows, number(rows, 0)), number(rows, extent - 1))
-    taken = gather.take(sema.current(root), rows, axis=view.axis, space=space)
+    taken = gather.take(sema.version_of(root), rows, axis=view.axis, space=space)
     local = direct_access(view, as_expr(view.access.dims[view.dim]))
     local = trace_access.single_access(local, given)
     if trace_access.is_whole_access(local, taken):

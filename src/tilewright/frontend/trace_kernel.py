@@ -22,6 +22,7 @@ from tilewright.frontend.trace_function import ArraySpec, KernelFrame, Print
 from tilewright.frontend.trace_grid import GridDim, as_grid
 from tilewright.frontend.trace_guards import Guard
 from tilewright.frontend.trace_options import CompileOpts
+from tilewright.frontend.trace_sequences import items_of
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
@@ -79,6 +80,7 @@ class TraceKernel(KernelBase):
         prepare: Prepare,
         grid: tuple[GridDim, ...] = (),
     ) -> None:
+        self.__name__ = function.__name__
         functools.update_wrapper(self, function)
         self.function = function
         self.opts = opts or CompileOpts()
@@ -136,13 +138,14 @@ class TraceKernel(KernelBase):
         return Call(bound, arrays, (self.grid, self.opts, tuple(keys)))
 
     def _argument(self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]) -> Any:
-        if isinstance(given, tuple) and any(map(is_array, cast("tuple[Any, ...]", given))):
-            items = cast("tuple[Any, ...]", given)
-            return tuple(self._argument(name, item, arrays, keys) for item in items)
+        items = items_of(given) if isinstance(given, tuple) else None
+        if items and any(map(is_array, items)):
+            parts: list[Any] = [self._argument(name, item, arrays, keys) for item in items]
+            return tuple(parts)
         if not is_array(given):
             keys.append(constant_key(name, given))
             return given
-        array = np.asarray(given)
+        array: Array = np.asarray(cast(Any, given))
         dtype = find_dtype(array.dtype)
         if dtype is None:
             supported = ", ".join(NAMES.values())
@@ -217,7 +220,7 @@ def constant_key(name: str, given: Any) -> Hashable:
         hash(given)
     except TypeError:
         raise PARAM_NOT_HASHABLE(name=name, type=type(given).__name__) from None
-    return type(given), repr(given) if isinstance(given, float) else given
+    return cast(Any, type(given)), repr(given) if isinstance(given, float) else given
 
 
 def poisoned(type_: ShapedType) -> Array:
@@ -229,5 +232,6 @@ def poisoned(type_: ShapedType) -> Array:
 
 def show(shown: Print, array: Array) -> None:
     """Prints what `device_print` kept: one tile for each iteration of the loops around it."""
-    for place in np.ndindex(array.shape[: shown.loops]):
-        print(shown.prefix, array[place])
+    kept = np.reshape(array, (-1, *array.shape[shown.loops :]))
+    for tile in kept:
+        print(shown.prefix, tile)

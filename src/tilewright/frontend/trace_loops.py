@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dtypes import BOOL, INDEX
 from tilewright.errors.nki_control import (
@@ -179,7 +179,7 @@ def replace_operands(block: Block, mapping: Mapping[Value, Value]) -> None:
 
 def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
     if isinstance(entry, tuple):
-        return tuple(_replaced(item, mapping) for item in entry)
+        return tuple(_replaced(item, mapping) for item in cast("tuple[Any, ...]", entry))
     return mapping.get(entry, entry) if isinstance(entry, Value) else entry
 
 
@@ -214,27 +214,25 @@ def _conjunction_value(ctx: TraceContext, conjunction: Conjunction) -> Value:
 
 def trace_arms(ctx: TraceContext, condition: ScalarPredicate) -> Iterator[bool]:
     """Yields True, then False: each arm is traced into a region, guarded by the condition."""
-    then = IfScope("if", ctx.cur_scope, Block(), condition.terms)
     guard = condition_value(ctx, condition.terms)
-    for choice, scope in ((True, then), (False, _otherwise(ctx, condition))):
-        ctx.enter_region(scope)
-        try:
-            yield choice
-        except GeneratorExit:
-            ctx.note_left(scope)
-            raise
-        ctx.leave_region(scope)
-        if choice:
-            finals = {root: root.version for root in scope.outer}
-            for root, version in scope.outer.items():
-                root.version = version
-            first = (scope, finals)
-        else:
-            _join_arms(ctx, guard, *first, scope)  # pyright: ignore[reportPossiblyUnbound]
+    then = IfScope("if", ctx.cur_scope, Block(), condition.terms)
+    yield from _trace_arm(ctx, then, True)
+    finals = {root: root.version for root in then.outer}
+    for root, version in then.outer.items():
+        root.version = version
+    other = IfScope("else", ctx.cur_scope, Block(), complement(condition.terms))
+    yield from _trace_arm(ctx, other, False)
+    _join_arms(ctx, guard, then, finals, other)
 
 
-def _otherwise(ctx: TraceContext, condition: ScalarPredicate) -> IfScope:
-    return IfScope("else", ctx.cur_scope, Block(), complement(condition.terms))
+def _trace_arm(ctx: TraceContext, scope: IfScope, choice: bool) -> Iterator[bool]:
+    ctx.enter_region(scope)
+    try:
+        yield choice
+    except GeneratorExit:
+        ctx.note_left(scope)
+        raise
+    ctx.leave_region(scope)
 
 
 def _join_arms(

@@ -137,13 +137,12 @@ def predicate(terms: Terms) -> ScalarPredicate:
 
 def predicate_class(terms: Terms) -> type[ScalarPredicate]:
     """Which kind of predicate `terms` are."""
-    if not terms:
-        return AlwaysFalsePredicate
-    if len(terms) > 1:
-        return ScalarPredicateUnion
-    if not terms[0]:
+    if len(terms) != 1:
+        return ScalarPredicateUnion if terms else AlwaysFalsePredicate
+    (conjunction,) = terms
+    if not conjunction:
         return AlwaysTruePredicate
-    single = len(terms[0]) == 1 and terms[0][0].is_equality
+    single = len(conjunction) == 1 and conjunction[0].is_equality
     return EQScalarPredicate if single else ScalarPredicateIntersection
 
 
@@ -222,8 +221,8 @@ class DynamicScalar:
     __eq__ = _comparison("==")
 
     def __ne__(self, other: object) -> Any:
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else ~equal
+        equal: Any = self.__eq__(other)
+        return ~equal if isinstance(equal, ScalarPredicate) else NotImplemented
 
     def __neg__(self) -> DynamicScalar:
         return DynamicScalar(-self.expr, self.dtype)

@@ -33,11 +33,11 @@ def combined_over_programs(
     loops = [_open(ctx, axis) for axis in several]
     copy = _copied(ctx, recipe, value, dict(zip(several, loops)))
     sema = ctx.sema
-    trace_access.write(sema, total, combine(sema.current(total.root), copy))
+    trace_access.write(sema, total, combine(sema.version_of(total.root), copy))
     for loop in reversed(loops):
         assert loop.trip is not None
         close_loop(ctx, loop, loop.trip, ForKind.Sequential)
-    return sema.current(total.root)
+    return sema.version_of(total.root)
 
 
 def _open(ctx: TraceContext, axis: LoopScope) -> LoopScope:

@@ -14,6 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
 from tilewright.frontend.capture import CapturedFunction, capture_function
+from tilewright.frontend.trace_sequences import as_items
 from tilewright.frontend.trace_spans import is_rewritten, register_code
 
 CONTEXT = "__nki__"
@@ -134,7 +135,7 @@ class FunctionRewriter(ast.NodeTransformer):
         result: list[ast.stmt] = []
         for statement in body:
             new = self.visit(statement)
-            result.extend(new if isinstance(new, list) else [new])
+            result.extend(as_items(new))
         return result
 
     def _fresh(self, stem: str) -> str:

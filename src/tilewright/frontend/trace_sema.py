@@ -113,7 +113,7 @@ class Sema(Builder):
 
     # ------------------------------------------------------------------ roots
 
-    def current(self, root: Root) -> Value:
+    def version_of(self, root: Root) -> Value:
         """The version of `root` to be read now; notes the use in every region it is outside of."""
         self.require_alive(root)
         if root.is_mutable:

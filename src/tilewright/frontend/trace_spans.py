@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import Any, cast
 
 from tilewright.source import SourceText, Span
 
@@ -54,7 +55,8 @@ def _author_spans(frame: FrameType | None) -> Iterator[Span | None]:
 def _frame_span(code: CodeType, lasti: int, line: int, source: SourceText) -> Span | None:
     shift = source.first_line - 1
     if HAS_COLUMNS:
-        start, end, col, end_col = list(code.co_positions())[lasti // 2]
+        positions: list[Any] = list(cast(Any, code).co_positions())
+        start, end, col, end_col = positions[lasti // 2]
         if start is not None and end is not None and col is not None and end_col is not None:
             return Span(
                 source.file,

@@ -18,6 +18,7 @@ from tilewright.errors.nki_tensors import (
 from tilewright.frontend.trace_ambient import refusal
 from tilewright.frontend.trace_index import DynamicSlice, TileIndex, broadcast, constant_int, mask
 from tilewright.frontend.trace_predicates import scalar_expr
+from tilewright.frontend.trace_sequences import as_entries, items_of
 from tilewright.frontend.trace_tensors import DataTile, nki_tensor
 from tilewright.ir.affine import Dim, Expr, Operand, Symbol, as_expr, bounds, simplify, substitute
 from tilewright.ir.affine.access import Access, fresh_dims
@@ -63,7 +64,7 @@ def subscript(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
 
 def expanded(tensor: nki_tensor, key: Any) -> list[Any]:
     """The entries of a subscript, one per axis of the tensor, `...` and missing ones filled in."""
-    entries: list[Any] = list(cast("tuple[Any, ...]", key)) if isinstance(key, tuple) else [key]
+    entries = list(as_entries(key))
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > tensor.ndim:
         given = f"{used} indices for {tensor.ndim} dimensions"
@@ -85,7 +86,7 @@ def _basic(tensor: nki_tensor, entries: Sequence[Any]) -> Selection:
         if entry is None:
             selection.add_dim(1)
         elif isinstance(entry, slice):
-            _take_slice(selection, axis, entry, tensor.shape[axis])
+            _take_slice(selection, axis, cast(Any, entry), tensor.shape[axis])
         elif isinstance(entry, DynamicSlice):
             dim = selection.add_dim(entry.size)
             selection.coordinates.append(as_expr(scalar_expr(entry.start)) + dim)
@@ -155,16 +156,15 @@ def _placed(tensor: nki_tensor, entries: Sequence[Any], shape: Sequence[int]) ->
 
 def selected(tensor: nki_tensor, entries: Sequence[Any], shape: Sequence[int]) -> Access:
     """The access of scalars, index objects and trailing slices, over dims of a given shape."""
-    slices = [entry for entry in entries if isinstance(entry, slice)]
     extra = [tensor.shape[k] for k, entry in enumerate(entries) if isinstance(entry, slice)]
-    wide = [*shape[:1], *extra] if slices and len(shape) <= 2 else [*shape, *extra]
+    wide = [*shape[:1], *extra] if extra and len(shape) <= 2 else [*shape, *extra]
     selection = Selection()
     for extent in wide:
         selection.add_dim(extent)
     free = iter(selection.dims[len(wide) - len(extra) :])
     for axis, entry in enumerate(entries):
         if isinstance(entry, slice):
-            _take_whole(selection, tensor, axis, entry, next(free))
+            _take_whole(selection, tensor, axis, cast("slice[Any, Any, Any]", entry), next(free))
         else:
             _take_index(selection, tensor, axis, entry)
     return selection.access()
@@ -212,9 +212,10 @@ def static_shape(given: Any, what: str = "a shape") -> tuple[int, ...]:
     """`given` as a tuple of ints; refuses what the trace cannot know."""
     if isinstance(given, int):
         return (given,)
-    if not isinstance(given, (tuple, list)):
+    items = items_of(given)
+    if items is None:
         raise refusal(EXPECTED_CONSTANT, what=what, given=repr(given))
-    return tuple(constant_int(extent, what) for extent in cast("Sequence[object]", given))
+    return tuple(constant_int(extent, what) for extent in items)
 
 
 def reshaped(tensor: nki_tensor, shape: Any) -> DataTile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -35,10 +36,15 @@ def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; choose from {', '.join(MODES)}")
     if func is None:
-        return lambda each: jit(each, mode, **kwargs)
+        return functools.partial(make_kernel, options=kwargs)
+    return make_kernel(func, kwargs)
+
+
+def make_kernel(func: Any, options: dict[str, Any]) -> TraceKernel:
+    """The traced kernel of a function, or of a kernel, under further options."""
     base = func.opts if isinstance(func, TraceKernel) else CompileOpts()
     function = cast(FunctionType, func.function if isinstance(func, TraceKernel) else func)
-    return TraceKernel(function, with_keywords(base, kwargs), prepare=prepare)
+    return TraceKernel(function, with_keywords(base, options), prepare=prepare)
 
 
 def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
@@ -61,7 +67,11 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _unwrapped(kernel: Any) -> TraceKernel:
-    return kernel.kernel if isinstance(kernel, WrappedKernel) else jit(kernel)
+    return kernel.kernel if isinstance(kernel, WrappedKernel) else make_kernel(kernel, {})
+
+
+def _as_kernel(given: Any) -> TraceKernel:
+    return given if isinstance(given, TraceKernel) else make_kernel(given, {})
 
 
 class WrappedKernel:
@@ -74,7 +84,7 @@ class WrappedKernel:
     @property
     def kernel(self) -> TraceKernel:
         """The traced kernel inside."""
-        return self.wrapped if isinstance(self.wrapped, TraceKernel) else jit(self.wrapped)
+        return _as_kernel(self.wrapped)
 
     def __getitem__(self, grid: Any) -> WrappedKernel:
         return type(self)(self.kernel[grid], **self.options)
@@ -138,5 +148,5 @@ def profile(func: Any = None, working_directory: str | None = None, **kwargs: An
 
 def _wrapping(cls: type[WrappedKernel], kernel: Any, options: dict[str, Any]) -> Any:
     if kernel is None:
-        return lambda each: cls(each, **options)
+        return functools.partial(cls, **options)
     return cls(kernel, **options)

@@ -10,7 +10,7 @@ from tilewright.frontend.trace_ambient import nki_ctx
 from tilewright.frontend.trace_ops import NKIFunc, nki_op
 from tilewright.frontend.trace_tensors import nki_tensor
 from tilewright.ir.core import Value
-from tilewright.ops import elementwise
+from tilewright.ops import elementwise, nki_math
 from tilewright.ops.nki_math import FLOAT_FUNCTIONS
 
 Unary = NKIFunc[..., nki_tensor]
@@ -96,7 +96,7 @@ trunc = _unary("trunc", "x rounded toward zero")
 abs = _exact_unary("abs", elementwise.abs_, "The absolute value")
 negative = _exact_unary("negative", elementwise.neg, "-x")
 sign = _exact_unary("sign", elementwise.sign, "-1, 0 or 1")
-square = _exact_unary("square", lambda x: elementwise.mul(x, x), "x * x")
+square = _exact_unary("square", nki_math.square, "x * x")
 
 add = _binary("add", "x + y")
 subtract = _binary("subtract", "x - y")

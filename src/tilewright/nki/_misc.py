@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from tilewright.frontend.trace_predicates import LoopVar
 from tilewright.frontend.trace_programs import combined_over_programs
 from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_scalars import element
+from tilewright.frontend.trace_sequences import as_items
 from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_views import static_shape
 from tilewright.ir.core import Value
@@ -132,11 +133,11 @@ def loop_reduce(
     """`x` combined by `op` over the iterations of device loops; usable after them."""
     name = operation_name(op, LOOP_REDUCIBLE)
     require_tile(x, "x")
-    indices = loop_indices if isinstance(loop_indices, (tuple, list)) else (loop_indices,)
+    indices = as_items(loop_indices)
     wanted = result_dtype(dtype, x)
     target = _before_loops([index for index in indices if isinstance(index, LoopVar)], x, name)
     sema = nki_ctx().sema
-    total = apply(name, sema.current(target.root), tile_value(x, target.root.dtype, mask))
+    total = apply(name, sema.version_of(target.root), tile_value(x, target.root.dtype, mask))
     trace_access.write(sema, target, total, mask)
     return target if wanted is target.root.dtype else target.astype(wanted)
 
@@ -173,7 +174,7 @@ def all_reduce(
     ctx = nki_ctx()
     ctx.has_collectives = True
     name = operation_name(op, LOOP_REDUCIBLE)
-    axes = program_axes if isinstance(program_axes, (tuple, list)) else (program_axes,)
+    axes = as_items(program_axes)
     value = tile_value(require_tile(x, "x"), FP32, mask)
     chosen = [ctx.kernel.axes[int(axis)] for axis in axes if ctx.kernel.axes]
     extents = trace_access.static_extents(value)
@@ -201,7 +202,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], step: int = 
 
 
 @contextmanager
-def no_reorder() -> Iterator[None]:
+def no_reorder() -> Generator[None]:
     """Instructions inside stay in order; they always do here."""
     yield
 
@@ -222,7 +223,8 @@ def device_print(prefix: str, x: Any, *, mask: Any = None, **kwargs: Any) -> Non
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point element type."""
-    return ml_dtypes.finfo(np.dtype(require_dtype(dtype).numpy))
+    limits: Any = ml_dtypes
+    return limits.finfo(np.dtype(require_dtype(dtype).numpy))
 
 
 def sizeinbytes(dtype: Any) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace_arith import converted_value, dtype_of, value_of
 from tilewright.frontend.trace_ops import NKIFunc
 from tilewright.frontend.trace_predicates import DynamicScalar
+from tilewright.frontend.trace_sequences import as_items
 from tilewright.frontend.trace_tensors import nki_tensor
 from tilewright.frontend.trace_tiles import mask_tile
 from tilewright.ir.core import Value
@@ -31,14 +33,14 @@ from tilewright.ops.nki_dtypes import promote_all
 def operation_name(given: Any, allowed: Container[str] | None = None) -> str:
     """The name of an operation given as a language function, a numpy function or a string."""
     if isinstance(given, NKIFunc):
-        name = given.path.rpartition(".")[2]
+        name = cast("NKIFunc[..., Any]", given).path.rpartition(".")[2]
     elif isinstance(given, str):
         name = given
     else:
-        name = getattr(given, "__name__", "")
+        name = str(getattr(given, "__name__", ""))
     name = SYNONYMS.get(name, name)
     if not name or (allowed is not None and name not in allowed):
-        raise refusal(UNSUPPORTED_OP, op=current_api(), given=name or repr(given))
+        raise refusal(UNSUPPORTED_OP, op=current_api(), given=name or repr(cast(Any, given)))
     return name
 
 
@@ -137,8 +139,7 @@ def scalar_or_vector(given: Any, name: str, data: nki_tensor) -> Any:
 
 def free_axes(x: nki_tensor, axis: Any) -> tuple[int, ...]:
     """The axes of a reduction, counted from the front; refuses the partition axis."""
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(sorted(_axis(x, each) for each in given))
+    axes = tuple(sorted(_axis(x, each) for each in as_items(axis)))
     if not axes or axes[0] == 0 or len(set(axes)) != len(axes):
         raise refusal(REDUCE_AXIS, op=current_api(), given=axis, shape=list(x.shape))
     return axes
@@ -147,7 +148,7 @@ def free_axes(x: nki_tensor, axis: Any) -> tuple[int, ...]:
 def _axis(x: nki_tensor, axis: Any) -> int:
     if not isinstance(axis, (int, np.integer)) or not -x.ndim <= axis < x.ndim:
         raise refusal(REDUCE_AXIS, op=current_api(), given=axis, shape=list(x.shape))
-    return int(axis) % x.ndim
+    return operator.index(cast(Any, axis)) % x.ndim
 
 
 def reduced_shape(x: nki_tensor, axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from tilewright.frontend.trace_index import arange as make_arange
 from tilewright.frontend.trace_loops import AffineRange, DynamicRange, SequentialRange, range_bounds
 from tilewright.frontend.trace_ops import nki_op
 from tilewright.frontend.trace_predicates import DynamicScalar, ProgramId
+from tilewright.frontend.trace_sequences import as_items
 
 
 @nki_op("nl.affine_range")
@@ -50,8 +51,8 @@ def num_programs(axes: Any = None) -> int:
     grid = nki_ctx().kernel.grid
     if axes is None:
         return math.prod(dim.size for dim in grid)
-    chosen = axes if isinstance(axes, (tuple, list)) else (axes,)
-    return math.prod(grid[axis].size if grid else 1 for axis in chosen)
+    sizes = [dim.size for dim in grid] or [1]
+    return math.prod(sizes[axis] for axis in as_items(axes))
 
 
 @nki_op("nl.program_ndim")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import (
@@ -139,5 +138,5 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     return dtype.numpy
 
 
-LEAST = {FP32: float(np.finfo(np.float32).min), BF16: float(ml_dtypes.finfo(BF16.numpy).min)}
+LEAST = {FP32: -3.4028234663852886e38, BF16: -3.3895313892515355e38}
 """The most negative finite value of a type."""
