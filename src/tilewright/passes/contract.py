@@ -205,4 +205,4 @@ def lower_acc(lowering: Lowering, op: Operation) -> None:
             arms.append(block)
         cond = lowering.scalar(init_cond)
         lowering.builder.emit(control.if_, (cond,), {}, tuple(arms), span=op.span)
-    lowering.stored[op.result] = storage
+    lowering.replace(op.result, storage)

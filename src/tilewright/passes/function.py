@@ -95,7 +95,8 @@ class FunctionLowering:
             if isinstance(new.type, BufferType):
                 written = direction is not ParamDirection.In
                 lowering.globals.add(old)
-                lowering.stored[old] = Storage(new, is_global=True, is_written=written)
+                storage = Storage(new, is_global=True, is_written=written)
+                lowering.hold(old, storage)
                 self.bind_extents(new, new.type)
             else:
                 lowering.define_scalar(old, new)

@@ -103,6 +103,25 @@ class Lowering:
 
     # ------------------------------------------------------------------ memory
 
+    def hold(self, value: Value, storage: Storage) -> None:
+        """`value` is what `storage` holds, as are those that it held before."""
+        self.stored[value] = storage
+        storage.holders.append(value)
+
+    def replace(self, value: Value, storage: Storage) -> None:
+        """`value` is what `storage` holds, and nothing else is."""
+        storage.holders.clear()
+        self.hold(value, storage)
+
+    def is_shared(self, storage: Storage, value: Value) -> bool:
+        """True when a value other than `value` is what `storage` holds, and is still read."""
+        return any(
+            plan.is_read_now(other)
+            for other in storage.holders
+            if other is not value
+            for plan in self.plans
+        )
+
     def allocate(self, shape: Shape, dtype: DType, name: str = "") -> Storage:
         """Fresh scratch memory in the innermost scope."""
         for extent in shape:
@@ -150,7 +169,8 @@ class Lowering:
 
     def is_read(self, target: Target, position: int) -> bool:
         """True when an operation after `position` reads the present contents of a target."""
-        if target.version is not None and self.plan.is_read_after(target.version, position):
+        held = [*target.storage.holders, *([target.version] if target.version else [])]
+        if any(self.plan.is_read_after(value, position) for value in held):
             return True
         return any(
             view.kind is Kind.FREE and plan.is_read_after(view.result, position)
@@ -218,7 +238,8 @@ class Lowering:
 
     def publish(self, value: Value, storage: Storage) -> None:
         """`value` is in `storage` from now on."""
-        self.stored.setdefault(value, storage)
+        if value not in self.stored:
+            self.hold(value, storage)
         for view in self.views.pop(value, ()):
             self.views.setdefault(storage, []).append(view)
 
@@ -246,7 +267,7 @@ class Lowering:
             self.publish(result, storage)
             return
         wide = Value(storage.type, result.name)
-        self.stored[wide] = storage
+        self.hold(wide, storage)
         dims = domain(storage.shape)
         dtype = shaped(result).dtype
         structure = pointwise(dims, storage.shape, wide, lambda s, _: (cast(s[0], dtype=dtype),))
@@ -262,6 +283,7 @@ class Lowering:
         self.nodes[node.result] = node
         guard(self, node)
         node.storage = self.take_over(node.dest)
+        node.storage.holders[:] = [node.result]
         self.separate(node)
         self.enqueue(node)
 
@@ -270,7 +292,7 @@ class Lowering:
         storage = self.storage_of(old)
         if storage is None:
             return self.materialize_for_writing(old)
-        if self.plan.owns(old) and storage.is_written:
+        if self.plan.owns(old) and storage.is_written and not self.is_shared(storage, old):
             self.keep_views(storage)
             return storage
         if storage.is_blank:
@@ -313,6 +335,7 @@ class Lowering:
         self.nodes[result] = node
         node.storage = storage
         storage.is_blank = False
+        storage.holders[:] = [result]
         self.separate(node)
         self.enqueue(node)
         return node

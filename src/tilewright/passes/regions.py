@@ -27,10 +27,14 @@ KINDS = {ForKind.Spmd: ForKind.Parallel, ForKind.Parallel: ForKind.Parallel}
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """A value that a region takes over: `storage` is where a tensor lives, None for a scalar."""
+    """A value that a region takes over: `storage` is where a tensor lives, None for a scalar.
+
+    A tensor that every iteration gives back as it is may share its memory with other values.
+    """
 
     init: Value
     storage: Storage | None
+    is_unchanged: bool = False
 
 
 def is_scalar(value: Value) -> bool:
@@ -111,7 +115,9 @@ def take_carries(
             continue
         unchanged = yields[position] is params[-1][position]
         single = counts[init] == 1
-        carries.append(Carry(init, carried_storage(lowering, init, single, unchanged)))
+        storage = carried_storage(lowering, init, single, unchanged)
+        shared = unchanged and storage is lowering.stored.get(init)
+        carries.append(Carry(init, storage, shared))
     flush(lowering)
     return carries
 
@@ -125,7 +131,8 @@ def carried_storage(
         return lowering.copy_of(init)
     if is_unchanged:
         return storage
-    if is_single and storage.is_written and lowering.plan.owns(init):
+    shared = lowering.is_shared(storage, init)
+    if is_single and not shared and storage.is_written and lowering.plan.owns(init):
         lowering.keep_views(storage, in_regions=True)
         return storage
     if storage.is_blank:
@@ -153,7 +160,7 @@ def bind_params(
         if carry.storage is None:
             lowering.define_scalar(param, next(scalars))
         else:
-            lowering.stored[param] = carry.storage
+            place(lowering, param, carry)
 
 
 def lower_body(
@@ -226,7 +233,16 @@ def bind_results(
         if carry.storage is None:
             lowering.define_scalar(old, next(scalars))
         else:
-            lowering.stored[old] = carry.storage
+            place(lowering, old, carry)
+
+
+def place(lowering: Lowering, value: Value, carry: Carry) -> None:
+    """`value` is what the memory of a carried tensor holds."""
+    assert carry.storage is not None
+    if carry.is_unchanged:
+        lowering.hold(value, carry.storage)
+    else:
+        lowering.replace(value, carry.storage)
 
 
 # ---------------------------------------------------------------------- branches
@@ -246,7 +262,7 @@ def lower_if(lowering: Lowering, op: Operation) -> None:
         if storage is None:
             lowering.define_scalar(old, next(scalars))
         else:
-            lowering.stored[old] = storage
+            lowering.replace(old, storage)
 
 
 def lower_arm(
@@ -298,6 +314,7 @@ def inherited(
             and storage not in taken
             and storage.is_written
             and lowering.plan.owns(root)
+            and not lowering.is_shared(storage, root)
         ):
             return root
     return None

@@ -28,7 +28,7 @@ def index_of(indices: Iterable[Any]) -> tuple[Expr, ...]:
 @lowers(memory.create)
 def lower_create(lowering: Lowering, op: Operation) -> None:
     """Uninitialised memory."""
-    lowering.stored[op.result] = lowering.allocate_blank(op.result)
+    lowering.hold(op.result, lowering.allocate_blank(op.result))
 
 
 @lowers(*DIM_OPS)

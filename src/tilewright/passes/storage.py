@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class Storage:
     """A buffer. Global memory belongs to the caller: its old contents cannot be kept silently.
 
+    `holders` are the values that are what it holds now: all the same, under different names.
     `readers` and `writers` are the nodes of open groups that touch it, with the index of each
     element over the dims of the node.
     """
 
     buffer: Value
+    holders: list[Value] = field(default_factory=list[Value])
     is_global: bool = False
     is_written: bool = True
     is_blank: bool = False
