@@ -239,6 +239,19 @@ def variant(
     return published
 
 
+def without_parameters(build: Build, drop: set[str]) -> Build:
+    """`build` without some of its optional parameters."""
+    signature = inspect.signature(build)
+    kept = [p for p in signature.parameters.values() if p.name not in drop]
+    short = inspect.Signature(kept)
+
+    def published(*args: Any, **kwargs: Any) -> Any:
+        return build(**short.bind(*args, **kwargs).arguments)
+
+    published.__signature__ = short  # type: ignore[attr-defined]
+    return described(published, build.__name__, build)
+
+
 def publish(
     target: Target,
     name: str,
@@ -247,6 +260,7 @@ def publish(
     top: bool = True,
     tensor: Mapping[str, str] | None = None,
     tile: Mapping[str, str] | None = None,
+    top_without: Iterable[str] = (),
     tensor_without: Iterable[str] = (),
     tile_without: Iterable[str] = (),
     render: Render | None = None,
@@ -255,10 +269,11 @@ def publish(
     """Registers `build` as `pl.name` (if `top`), `pl.tensor.name` and `pl.tile.name`.
 
     `tensor` and `tile` give the parameter names of those namespaces (None: the name is not in
-    it); `tensor_without` and `tile_without` the parameters that they do not have.
+    it); `top_without`, `tensor_without` and `tile_without` the parameters they do not have.
     """
     if top:
-        spelled(target, f"pl.{name}", accepts=accepts, render=render)(build)
+        shown = without_parameters(build, set(top_without)) if top_without else build
+        spelled(target, f"pl.{name}", accepts=accepts, render=render)(shown)
     homes = (("tensor", tensor, tensor_without), ("tile", tile, tile_without))
     for kind, names, drop in homes:
         if names is not None:

@@ -52,7 +52,7 @@ def lhs_rhs(operation: Operation) -> dict[str, Any] | None:
 def expanding(target: Op, name: str, axis: int) -> Build:
     """(lhs, rhs) where rhs has extent 1 on `axis` and is repeated along it."""
 
-    def build(lhs: Any, rhs: Any) -> Value:
+    def build(lhs: Any, rhs: Any, tmp: Any = None) -> Value:
         left, right = paired(name, lhs, rhs)
         require_vector(name, right, axis)
         return target(left, right)
@@ -99,6 +99,9 @@ for op_, word in EXPANDED:
             expanding(op_, f"{way}_expand_{word}", axis_),
             tensor={"lhs": "tensor", "rhs": f"{way}_vec"},
             tile={"lhs": "tile", "rhs": f"{way}_vec"},
+            top_without=() if f"{way}_{word}" == "row_add" else ("tmp",),
+            tensor_without=("tmp",),
+            tile_without=() if f"{way}_{word}" == "row_add" else ("tmp",),
             render=when_expanding(axis_),
         )
 
@@ -189,6 +192,7 @@ for op_, word in SCALAR_FORMS:
         by_scalar(op_, word),
         tensor={},
         tile={},
+        top_without=() if word == "xors" else ("tmp",),
         tensor_without=("tmp",),
         tile_without=() if word == "xors" else ("tmp",),
         render=never,

@@ -46,6 +46,7 @@ REDUCED: tuple[tuple[Op, str], ...] = (
     (reduce.argmax, "argmax"),
     (reduce.argmin, "argmin"),
 )
+WITHOUT_SCRATCH = ("col_max", "col_min", "col_prod")
 for op_, word in REDUCED:
     for way, axis_ in (("row", -1), ("col", -2)):
         name_ = f"{way}_{word}"
@@ -55,7 +56,8 @@ for op_, word in REDUCED:
             along(op_, name_, axis_),
             tensor={},
             tile={"input": "tile"},
+            top_without=("tmp_tile",) if name_ in WITHOUT_SCRATCH else (),
             tensor_without=("tmp_tile",),
-            tile_without=("tmp_tile",) if name_ in ("col_max", "col_min", "col_prod") else (),
+            tile_without=("tmp_tile",) if name_ in WITHOUT_SCRATCH else (),
             render=when_along(axis_),
         )

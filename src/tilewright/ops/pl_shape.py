@@ -336,7 +336,7 @@ for way in ("row", "col"):
         shape.broadcast_to,
         f"{way}_expand",
         row_expand if way == "row" else col_expand,
-        tensor={"lhs": "target", "rhs": f"{way}_vec"},
+        tensor={"lhs": "target" if way == "row" else "tensor", "rhs": f"{way}_vec"},
         tile={"lhs": "target", "rhs": f"{way}_vec"},
         render=never,
     )
