@@ -30,6 +30,11 @@ class Isa:
     kc: int
     nc: int
 
+    @property
+    def is_x86(self) -> bool:
+        """Whether this is a row for x86 machines."""
+        return self.name in X86_ORDER
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -8,7 +8,7 @@ from tilewright.codegen.emitter import Emitter, dtype_name, emits, spread
 from tilewright.codegen.formats import MEMORY_ELEMENT, REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
-from tilewright.codegen.text import ELEMENT_BYTES, type_text
+from tilewright.codegen.text import ELEMENT_BYTES, NONTEMPORAL, type_text
 from tilewright.codegen.words import cast, constant, register_type
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType
@@ -296,6 +296,11 @@ def emit_store(e: Emitter, op: Operation) -> None:
         return
     stored = [to_memory(e, buffer.dtype, ref, LANES) for ref in e.vectors(value)]
     masks = combined_masks(e, mask)
+    if target in e.shared.streamed and address.kind == "lanes" and not any(masks):
+        store_past_caches(
+            e, buffer.dtype, address, stored, e.brought_num(e.shared.streamed[target])
+        )
+        return
     if address.kind == "lanes":
         for copy, (ref, mask_ref) in enumerate(zip(stored, masks, strict=True)):
             store_lanes(e, buffer.dtype, address.place(copy), ref, mask_ref)
@@ -328,6 +333,28 @@ def store_scalar(e: Emitter, dtype: str, address: Address, ref: str, mask: Value
         return
     with e.text.when(e.scalar(mask)):
         e.text.do(store)
+
+
+def store_past_caches(
+    e: Emitter, dtype: str, address: Address, stored: list[str], mask: Num
+) -> None:
+    """Consecutive vectors of a large output; past the caches where the masked address is zero."""
+    text, element = e.text, MEMORY_ELEMENT[dtype]
+    kind, size = type_text(element, LANES), LANES * ELEMENT_BYTES[element]
+    places = [address.place(copy) for copy in range(len(stored))]
+    number = text.let(f"ptrtoint ptr {places[0]} to i64")
+    rest = text.let(f"and i64 {number}, {mask}")
+    past, usual, after = text.label(), text.label(), text.label()
+    text.branch(text.let(f"icmp eq i64 {rest}, 0"), past, usual)
+    text.start(past)
+    for place, ref in zip(places, stored, strict=True):
+        text.do(f"store {kind} {ref}, ptr {place}, align {size}, {NONTEMPORAL}")
+    text.jump(after)
+    text.start(usual)
+    for place, ref in zip(places, stored, strict=True):
+        store_lanes(e, dtype, place, ref, "")
+    text.jump(after)
+    text.start(after)
 
 
 def store_lanes(e: Emitter, dtype: str, place: str, ref: str, mask: str) -> None:

@@ -69,6 +69,10 @@ class CellEmitter(Emitter):
         """An index of the enclosing function."""
         return num if isinstance(num, int) else self.capture(num, "i64")
 
+    def brought_num(self, num: Num) -> Num:
+        """A number of the kernel's entry, in this function."""
+        return self.capture_num(num)
+
     def lookup(self, value: Value) -> Operand | Buffer:
         """What `value` is, here or outside."""
         found = self.values.get(value)
@@ -104,7 +108,7 @@ class CellEmitter(Emitter):
 
     def close(self) -> None:
         """End the function: its captures go to the top."""
-        self.text.do("ret i32 0")
+        self.succeed()
         self.text.lines[0] = "\n".join(self.loads)
         self.module.add(self.text)
 

@@ -65,6 +65,7 @@ class Shared:
 
     layout: Layout
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
+    streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
     functions: int = 0
     parallel: bool = False
 
@@ -232,6 +233,16 @@ class Emitter:
     def scratch(self, op: Operation) -> Num:
         """Where in the arena an operation has its scratch."""
         return self.dynamic[op] if op in self.dynamic else self.shared.layout.offsets.get(op, 0)
+
+    def succeed(self) -> None:
+        """End the function well; what was stored past the caches is made visible first."""
+        if self.shared.streamed and self.module.isa.is_x86:
+            self.text.do("call void @llvm.x86.sse.sfence()")
+        self.text.do("ret i32 0")
+
+    def brought_num(self, num: Num) -> Num:
+        """A number of the kernel's entry, in this function."""
+        return num
 
     def bind_scratch(self) -> None:
         """The arena and the cancel word, from the context."""

@@ -16,6 +16,7 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.machine import compile_text
 from tilewright.codegen.operands import Buffer, Uniform
+from tilewright.codegen.streaming import alignment_mask, streamed_buffers
 from tilewright.codegen.text import Module
 from tilewright.codegen.work import Work, estimate
 from tilewright.errors import InternalError
@@ -108,8 +109,10 @@ class KernelWriter:
             if isinstance(param, TensorParam):
                 self.bind_tensor(value, param)
         self.bind_context()
+        for value in streamed_buffers(self.function):
+            self.e.shared.streamed[value] = alignment_mask(self.e, value)
         self.e.block(self.function.body)
-        self.e.text.do("ret i32 0")
+        self.e.succeed()
 
     def load_slot(self, slot: int, kind: str) -> str:
         """One word of `args`, or its low bytes."""

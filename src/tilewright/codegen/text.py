@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from tilewright.target import Isa
 
+METADATA = "!0 = !{i32 1}\n"
+NONTEMPORAL = "!nontemporal !0"
+
 FLOAT_ELEMENTS = frozenset({"float", "double"})
 ELEMENT_BYTES = {"float": 4, "double": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "ptr": 8}
 
@@ -75,7 +78,7 @@ class Module:
 
     def finish(self) -> str:
         """The whole module."""
-        parts = [*self.helpers.values(), *self.functions, self.attributes()]
+        parts = [*self.helpers.values(), *self.functions, self.attributes(), METADATA]
         return "\n".join(parts)
 
     def attributes(self) -> str:

@@ -22,6 +22,7 @@ from unit.codegen.kernels import (
     agree,
     buffer,
     constant,
+    emit,
     index,
     kernel_program,
     lanes,
@@ -615,3 +616,27 @@ def test_a_long_matmul_is_shared_and_changes_no_bit(shape: tuple[int, ...], dyna
         c = np.full(shape[:2], -1, np.float32)
         kernel(a, b, c)
         np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_large_outputs_are_written_past_the_caches_and_completely(
+    dynamic: bool, shift: int
+) -> None:
+    size = (9 << 20) // 4
+    p = elementwise(symbol("n", 0) + 0 if dynamic else size)
+    x = data(size)
+    whole = np.zeros(size + 32, np.float32)
+    start = (-whole.ctypes.data % 64) // 4 + shift
+    y = whole[start : start + size]
+    for isa in available_isas():
+        assert "!nontemporal" in emit(p, isa)[0].text
+        y[:] = 0
+        native(p, isa)(x, y)
+        np.testing.assert_array_equal(y, x * x + x)
+
+
+def test_outputs_that_are_read_stay_in_the_caches() -> None:
+    isa = available_isas()[0]
+    assert "nontemporal !0" not in emit(elementwise(1000), isa)[0].text
+    assert "nontemporal !0" not in emit(softmax(4096, 4096), isa)[0].text
