@@ -1,10 +1,35 @@
 """The driver: from an author's function or program to a callable, and its caches."""
 
-from tilewright.jit._arguments import RUNTIME, constexpr
-from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.decorator import JITFunction, jit
-from tilewright.jit.driver import compile, compile_program
-from tilewright.jit.options import CompileProfiler
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.jit._arguments import RUNTIME, constexpr
+    from tilewright.jit.compiled import CompiledProgram
+    from tilewright.jit.decorator import JITFunction, jit
+    from tilewright.jit.driver import compile, compile_program
+    from tilewright.jit.options import CompileProfiler
+
+_HOMES = {
+    "RUNTIME": "_arguments",
+    "CompileProfiler": "options",
+    "CompiledProgram": "compiled",
+    "JITFunction": "decorator",
+    "compile": "driver",
+    "compile_program": "driver",
+    "constexpr": "_arguments",
+    "jit": "decorator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Modules are imported when a name of theirs is first wanted, so that none drags in the rest."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright.jit' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"tilewright.jit.{_HOMES[name]}"), name)
+
 
 __all__ = [
     "RUNTIME",

@@ -25,11 +25,10 @@ from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Value
-from tilewright.ir.enums import ParamDirection, TensorLayout
+from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import (
     ScalarType,
     Shape,
-    ShapedType,
     TensorType,
     TensorView,
     TileType,
@@ -37,7 +36,7 @@ from tilewright.ir.types import (
     Type,
 )
 from tilewright.jit._ast_analysis import SourceInfo, read_paths, unquoted
-from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
+from tilewright.jit._specialize_types import ShapeDim, TensorMeta
 from tilewright.runtime.views import NotAnArray, describe_value, view_array
 from tilewright.source import Span
 
@@ -468,22 +467,6 @@ def _require_fit(name: str, argument: str, declared: TensorType, meta: TensorMet
             raise ShapeMismatch(f"{at}: dimension {axis} is {given}; {wanted} is declared")
 
 
-def meta_of(type_: Type) -> TensorMeta | None:
-    """The metadata that a tensor type stands for."""
-    if not isinstance(type_, ShapedType) or isinstance(type_, TileType):
-        return None
-    dims: list[ShapeDim] = []
-    for extent in type_.shape:
-        if isinstance(extent, int):
-            dims.append(extent)
-            continue
-        (symbol, *others) = extent.terms
-        alone = not others and extent == symbol + 0  # type: ignore[operator]
-        dims.append(DynDim(symbol, not alone))  # type: ignore[arg-type]
-    layout = getattr(getattr(type_, "view", None), "layout", TensorLayout.ND)
-    return TensorMeta(tuple(dims), type_.dtype, layout)
-
-
 __all__ = [
     "NO_DEFAULT",
     "RUNTIME",
@@ -493,7 +476,6 @@ __all__ = [
     "bind_call",
     "bound_type",
     "constexpr",
-    "meta_of",
     "read_signature",
     "tensor_meta",
 ]

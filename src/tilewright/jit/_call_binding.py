@@ -25,8 +25,8 @@ from tilewright.frontend.values import constant, is_number, literal_of
 from tilewright.ir.affine import Symbol, equal, substitute, symbols
 from tilewright.ir.core import Value
 from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
-from tilewright.jit._arguments import Parameter, SignatureInfo, meta_of
-from tilewright.jit._specialize_types import DynDim, TensorMeta, synthesize
+from tilewright.jit._arguments import Parameter, SignatureInfo
+from tilewright.jit._tensor_meta import parameter_type
 from tilewright.jit.specializer import Helper, Specializer, Variant
 from tilewright.ops.extents import as_dim
 from tilewright.source import Span
@@ -175,24 +175,6 @@ def _call(
     return results[0] if len(results) == 1 else tuple(results) or None
 
 
-def parameter_type(type_: Type) -> Type:
-    """The type of a bare parameter that is given a value of `type_`.
-
-    An extent that is an expression becomes a placeholder of the callee's own, which it reads from
-    the actual tensor; the same expression twice is one placeholder.
-    """
-    meta = meta_of(type_)
-    if meta is None:
-        return type_
-    assert hasattr(type_, "shape")
-    made: dict[Dim, DynDim] = {}
-    shape = tuple(
-        extent if isinstance(extent, int) else made.setdefault(extent, synthesize(f"d{len(made)}"))
-        for extent in type_.shape  # type: ignore[attr-defined]
-    )
-    return TensorMeta(shape, meta.dtype, meta.layout).type
-
-
 # ---- the contract of an inline helper ------------------------------------------------------------
 
 
@@ -281,4 +263,4 @@ def _has_symbols(dim: Dim) -> bool:
     return not isinstance(dim, int) and any(True for _ in symbols(dim))
 
 
-__all__ = ["call_helper", "check_contract", "match_call", "parameter_type"]
+__all__ = ["call_helper", "check_contract", "match_call"]

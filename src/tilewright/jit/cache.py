@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir.types import ShapedType, TensorType, Type
-from tilewright.jit._arguments import Parameter, meta_of
+from tilewright.ir.types import Type
+from tilewright.jit._arguments import Parameter
 from tilewright.jit._specialize_values import render_value
+from tilewright.jit._tensor_meta import meta_of
 from tilewright.jit.options import CompileOptions
 
 
@@ -65,5 +66,5 @@ def make_key(
 
 
 def _type_text(type_: Type) -> str:
-    meta = meta_of(type_) if isinstance(type_, (TensorType, ShapedType)) else None
+    meta = meta_of(type_)
     return str(type_) if meta is None else meta.key
