@@ -7,7 +7,11 @@ import threading
 from tilewright.frontend.text import parse_program
 from tilewright.ir.builder import FINISH_HOOKS
 from tilewright.ir.core import Program
+from tilewright.ir.enums import ParamDirection
 from tilewright.ir.equal import find_difference
+from tilewright.ir.opdef import OPS
+from tilewright.ir.types import IndexType
+from tilewright.ops import control
 
 
 class _State(threading.local):
@@ -20,16 +24,38 @@ checked = [0]
 
 def check_roundtrip(program: Program) -> None:
     """Raises AssertionError, with the text, unless the text of `program` parses back to it."""
-    if _STATE.busy:
+    if _STATE.busy or not _is_spellable(program):
         return
     _STATE.busy = True
     try:
         text = program.as_python()
-        difference = find_difference(program, parse_program(text))
+        again = parse_program(text)
+        if _says_more(program, again):
+            return
+        difference = find_difference(program, again)
     finally:
         _STATE.busy = False
     checked[0] += 1
     assert difference is None, f"the printed program differs at {difference}\n{text}"
+
+
+def _is_spellable(program: Program) -> bool:
+    """False for hand-made programs with unregistered ops or loop variables other than INDEX."""
+    return all(
+        op.opdef.name in OPS
+        and (op.opdef is not control.for_ or op.regions[0].params[0].type == IndexType)
+        for function in program.functions.values()
+        for op in function.body.walk()
+    )
+
+
+def _says_more(program: Program, again: Program) -> bool:
+    """True when reading the text finds that an In parameter is written, which no text can hide."""
+    return any(
+        here is ParamDirection.In and there is not ParamDirection.In
+        for name, function in program.functions.items()
+        for here, there in zip(function.directions, again[name].directions, strict=True)
+    )
 
 
 def install() -> None:

@@ -67,7 +67,7 @@ def test_a_difference_is_explained_by_its_path() -> None:
     difference = find_difference(scaled_sum(2), scaled_sum(3))
     assert difference is not None
     assert "control.for" in difference
-    assert "'2' and '3'" in difference
+    assert "'INDEX:2' and 'INDEX:3'" in difference
     assert ir.content_hash(scaled_sum(2)) != ir.content_hash(scaled_sum(3))
 
 
