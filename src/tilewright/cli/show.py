@@ -1,0 +1,122 @@
+"""Programs of a file, as text, at the station that is asked for."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.syntax import Syntax
+
+from tilewright.codegen import machine
+from tilewright.ir.core import Function, Program
+from tilewright.jit.compiled import CompiledProgram
+from tilewright.jit.decorator import JITFunction
+from tilewright.jit.driver import compile_program, entry_names
+from tilewright.passes import CallbackInstrument, PassContext
+
+
+class NothingToShow(Exception):
+    """The file holds nothing of the kind asked for; the message says what it holds."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to show: after which pass, at which level, or which text."""
+
+    after: str = ""
+    level: str = "tile"
+    llvm: bool = False
+    assembly: bool = False
+    source: bool = False
+    timings: bool = False
+
+    @property
+    def needs_compiling(self) -> bool:
+        """True for stations below the tile level."""
+        return bool(self.after) or self.llvm or self.assembly or self.timings or self.level != "tile"
+
+
+def load_kernels(file: Path) -> dict[str, Any]:
+    """The programs, functions and kernels that a file binds, by name."""
+    sys.path.insert(0, str(file.parent.absolute()))
+    names = runpy.run_path(str(file), run_name="<shown>")
+    kinds = (JITFunction, Program, Function)
+    found = {name: value for name, value in names.items() if isinstance(value, kinds)}
+    return {name: value for name, value in found.items() if not _is_helper(value)}
+
+
+def _is_helper(value: Any) -> bool:
+    return isinstance(value, JITFunction) and value.definition.kind not in ("entry", "host")
+
+
+def shown_programs(file: Path, kernel: str, wish: Wish) -> Iterator[str]:
+    """The texts to show; raises NothingToShow and the author errors of the kernels."""
+    if wish.level not in ("tile", "loop"):
+        raise NothingToShow(f"level {wish.level!r} does not exist; 'tile' and 'loop' do")
+    found = load_kernels(file)
+    chosen = {name: value for name, value in found.items() if not kernel or name == kernel}
+    if not chosen:
+        names = ", ".join(found) or "nothing that can be compiled"
+        wanted = f"{kernel!r} is not in {file}, which has" if kernel else f"{file} has"
+        raise NothingToShow(f"{wanted} {names}")
+    for name, value in chosen.items():
+        yield _shown(name, value, wish)
+
+
+def _shown(name: str, value: Any, wish: Wish) -> str:
+    if wish.source:
+        return value.source() if isinstance(value, JITFunction) else value.as_python()
+    if not wish.needs_compiling:
+        program = value.specialize() if isinstance(value, JITFunction) else value
+        return program.as_python()
+    compiled, stations = _watched(value)
+    if wish.timings:
+        return _timing_lines(name, compiled)
+    if wish.llvm:
+        return compiled.artifact.text or ""
+    if wish.assembly:
+        return machine.assembly(compiled.artifact.text or "", machine.host_target())
+    return _station(wish.after or list(stations)[-1], stations)
+
+
+def _watched(value: Any) -> tuple[CompiledProgram, dict[str, str]]:
+    """The compiled program, and its text after each pass."""
+    stations: dict[str, str] = {}
+
+    def note(name: str, program: Program) -> None:
+        stations[name] = program.as_python()
+
+    with PassContext([CallbackInstrument(after_pass=note)]):
+        if isinstance(value, JITFunction):
+            compiled = value.compile()
+        elif isinstance(value, Program):
+            compiled = compile_program(value, entry_names(value)[0])
+        else:
+            compiled = compile_program(value)
+    return compiled, stations
+
+
+def _station(name: str, stations: dict[str, str]) -> str:
+    if name not in stations:
+        raise NothingToShow(f"there is no pass {name!r}; passes are {', '.join(stations)}")
+    return stations[name]
+
+
+def _timing_lines(name: str, compiled: CompiledProgram) -> str:
+    rows = [f"{stage:>10} {seconds * 1e3:9.3f} ms" for stage, seconds in compiled.timings.items()]
+    total = sum(compiled.timings.values()) * 1e3
+    return "\n".join([name, *rows, f"{'total':>10} {total:9.3f} ms"])
+
+
+def write_code(text: str, language: str) -> None:
+    """Writes a text, coloured on a terminal."""
+    if sys.stdout.isatty():
+        Console().print(Syntax(text, language, background_color="default"))
+    else:
+        typer.echo(text)
