@@ -1,4 +1,4 @@
-"""Every program that any test finishes is printed, parsed and compared: print -> parse is identity."""
+"""Every program that a test finishes is printed, parsed and compared: print, parse, identity."""
 
 from __future__ import annotations
 
