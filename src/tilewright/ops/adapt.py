@@ -82,7 +82,7 @@ def as_scalar(name: str, argument: str, given: Any, dtype: DType) -> Value:
 
 def as_index(given: Any) -> list[Any]:
     """An index or list of indices, as a list."""
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    return [*given] if isinstance(given, (list, tuple)) else [given]
 
 
 def as_shape(given: Sequence[Any]) -> Shape:

@@ -22,7 +22,6 @@ from tilewright.ops.rules import (
 )
 from tilewright.ops.sampling import NUMBERS, fails, sample, scalar, tile
 from tilewright.ops.shape import rearrangement
-from tilewright.ops.words import Array
 
 Scalars = tuple[Value, ...]
 
@@ -50,7 +49,7 @@ def create_type(
 @create.reference
 def create_numpy(
     *, shape: Any, dtype: DType, space: MemorySpace, layout: TensorLayout, manual_dep: bool
-) -> Array:
+) -> Any:
     return np.zeros(shape, dtype.numpy)
 
 
@@ -82,7 +81,7 @@ def full_type(*, shape: Shape, dtype: DType, value: int | float | bool, space: M
 
 
 @full.reference
-def full_numpy(*, shape: Any, dtype: DType, value: int | float | bool, space: MemorySpace) -> Array:
+def full_numpy(*, shape: Any, dtype: DType, value: int | float | bool, space: MemorySpace) -> Any:
     return np.full(shape, value).astype(dtype.numpy)
 
 
@@ -134,10 +133,13 @@ def iota_type(
 @iota.reference
 def iota_numpy(
     start: Any, *, shape: Any, dtype: DType, axis: int, step: int, space: MemorySpace
-) -> Array:
-    along = np.moveaxis(np.empty(shape), axis, -1).shape
-    line = (np.arange(along[-1]) * step).astype(dtype.numpy) + np.asarray(start).astype(dtype.numpy)
-    return np.moveaxis(np.broadcast_to(line, along), -1, axis).copy()
+) -> Any:
+    axis %= len(shape)
+    along = (1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)
+    line: Any = (np.arange(shape[axis]) * step).astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        line = line + np.asarray(start).astype(dtype.numpy)
+    return np.broadcast_to(np.reshape(line, along), shape).copy()
 
 
 @iota.structure
@@ -175,7 +177,7 @@ def splat_type(value: Value, *, shape: Shape, space: MemorySpace) -> Type:
 
 
 @splat.reference
-def splat_numpy(value: Any, *, shape: Any, space: MemorySpace) -> Array:
+def splat_numpy(value: Any, *, shape: Any, space: MemorySpace) -> Any:
     return np.full(shape, value)
 
 

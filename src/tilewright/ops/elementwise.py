@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
-import numpy as np
-
 from tilewright.dtypes import BOOL, FP16, FP32, INT32, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
 from tilewright.ir.core import Value
@@ -32,7 +30,7 @@ from tilewright.ops.sampling import (
     special,
     tile,
 )
-from tilewright.ops.words import DTYPE_RULES, Array, dtype_of, require_same_dtype
+from tilewright.ops.words import DTYPE_RULES, dtype_of, require_same_dtype, where
 
 P = ParamSpec("P")
 Word = Callable[..., Value]
@@ -176,8 +174,8 @@ def select_type(cond: Value, x: Value, y: Value) -> Type:
 
 
 @select.reference
-def select_numpy(cond: Any, x: Any, y: Any) -> Array:
-    return np.where(cond, x, y)
+def select_numpy(cond: Any, x: Any, y: Any) -> Any:
+    return where(cond, x, y)
 
 
 @select.structure
@@ -215,7 +213,10 @@ def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
 
 @cast.structure
 def cast_loops(x: Value, *, dtype: DType, mode: Rounding) -> Structure:
-    return pointwise_structure(lambda value: casting.cast(value, dtype=dtype, mode=mode), (x,))
+    def word(value: Value) -> Value:
+        return casting.cast(value, dtype=dtype, mode=mode)
+
+    return pointwise_structure(word, (x,))
 
 
 cast.samples(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,16 +16,16 @@ from tilewright.ops import arith, cast
 Rule = Callable[..., Any]
 
 EXACT_WORDS: dict[OpDef[..., Any], Rule] = {
-    arith.add: lambda x, y: x + y,
-    arith.sub: lambda x, y: x - y,
-    arith.mul: lambda x, y: x * y,
-    arith.neg: lambda x: -x,
+    arith.add: operator.add,
+    arith.sub: operator.sub,
+    arith.mul: operator.mul,
+    arith.neg: operator.neg,
     arith.min_: minimum,
     arith.max_: maximum,
 }
 DIVIDING_WORDS: dict[OpDef[..., Any], Rule] = {
-    arith.floordiv: lambda x, y: x // y,
-    arith.mod: lambda x, y: x % y,
+    arith.floordiv: operator.floordiv,
+    arith.mod: operator.mod,
 }
 DIM_OPS: dict[OpDef[..., Any], Callable[[Operation], Dim]] = {}
 """Ops whose result is an extent of an operand's type (filled by their pages)."""

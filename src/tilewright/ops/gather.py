@@ -6,6 +6,7 @@ Where an index occurs twice in a put, the last element in row-major order stays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def take_along_numpy(x: Any, indices: Any, *, axis: int) -> Array:
 
 
 def _along(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
-    grid: list[Any] = list(np.indices(indices.shape, sparse=True))
+    grid: list[Any] = [*np.indices(tuple(indices.shape), sparse=True)]
     grid[axis] = bounded("gather", indices, x.shape[axis], axis)
     return tuple(grid)
 
@@ -271,7 +272,8 @@ def put_along_type(x: Value, indices: Value, values: Value, *, axis: int) -> Typ
 @put_along.reference
 def put_along_numpy(x: Any, indices: Any, values: Any, *, axis: int) -> Array:
     found = np.broadcast_arrays(*_along(x, indices, axis))
-    for place in np.ndindex(values.shape):
+    order: Iterator[tuple[int, ...]] = np.ndindex(tuple(map(int, values.shape)))
+    for place in order:
         x[tuple(at[place] for at in found)] = values[place]
     return x
 

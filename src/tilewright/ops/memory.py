@@ -42,6 +42,7 @@ from tilewright.ops.regions import (
     window_valid,
 )
 from tilewright.ops.rules import (
+    Offsets,
     is_fully_valid,
     meaning_of,
     normal_axis,
@@ -81,7 +82,8 @@ def dim_numpy(tensor: Any, *, axis: int) -> Any:
 
 
 def _dim_extent(operation: Operation) -> Dim:
-    return shape_of(operation.operands[0])[operation.attrs["axis"]]
+    axis: int = operation.attrs["axis"]
+    return shape_of(operation.operands[0])[axis]
 
 
 DIM_OPS[dim] = _dim_extent
@@ -185,8 +187,8 @@ move.samples(
 @op("memory.load", effect=Effect.READ)
 def load(
     tensor: Value,
-    offsets: Sequence[Value],
-    valid_shape: Sequence[Value] | None = None,
+    offsets: Offsets,
+    valid_shape: Offsets | None = None,
     *,
     shapes: Shape,
     target_memory: MemorySpace = MemorySpace.Vec,
@@ -274,7 +276,7 @@ load.samples(
 @op("memory.store", effect=Effect.WRITE, tied={0: 2})
 def store(
     tile: Value,
-    offsets: Sequence[Value],
+    offsets: Offsets,
     output_tensor: Value,
     *,
     valid: Shape | None = None,
@@ -392,7 +394,7 @@ store.samples(
 def assemble(
     target: Value,
     source: Value,
-    offset: Sequence[Value],
+    offset: Offsets,
     *,
     valid: Shape | None = None,
     atomic: AtomicType = AtomicType.None_,
@@ -484,7 +486,7 @@ assemble.samples(
 
 
 @op("memory.read", effect=Effect.READ)
-def read(x: Value, indices: Sequence[Value]) -> Value:
+def read(x: Value, indices: Offsets) -> Value:
     """The element of x at `indices`, as a scalar."""
     ...
 
@@ -512,7 +514,7 @@ read.samples(
 
 
 @op("memory.write", effect=Effect.WRITE, tied={0: 0})
-def write(x: Value, indices: Sequence[Value], value: Value) -> Value:
+def write(x: Value, indices: Offsets, value: Value) -> Value:
     """x with the scalar `value` at `indices`."""
     ...
 

@@ -30,7 +30,7 @@ from tilewright.ops.rules import (
 )
 from tilewright.ops.sampling import NUMBERS, Sample, fails, sample, tensor, tile
 from tilewright.ops.shape import shape_of
-from tilewright.ops.words import Array, is_numeric, require_dtype
+from tilewright.ops.words import Array, is_numeric, require_dtype, where
 
 P = ParamSpec("P")
 Scalars = tuple[Value, ...]
@@ -67,10 +67,10 @@ def partial(word: OpDef[..., Value]) -> Callable[[Callable[P, Value]], OpDef[P, 
             valid = union_region(name, valid_x, valid_y)
             return computed_type((left, right), left.shape, left.dtype, valid)
 
-        def evaluate(x: Any, y: Any, *, valid_x: Any, valid_y: Any) -> Array:
+        def evaluate(x: Any, y: Any, *, valid_x: Any, valid_y: Any) -> Any:
             in_x, in_y = region_mask(x.shape, valid_x), region_mask(x.shape, valid_y)
             both = meaning_of(word)(x, y)
-            return np.where(in_x & in_y, both, np.where(in_y, y, x)).astype(x.dtype)
+            return where(in_x & in_y, both, where(in_y, y, x))
 
         def loops(x: Value, y: Value, *, valid_x: Shape, valid_y: Shape) -> Structure:
             return partial_structure(word, x, y, valid_x, valid_y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tilewright.ops.cast import cast
 from tilewright.ops.rules import placed_type, require_scalar, require_static
 from tilewright.ops.sampling import NUMBERS, fails, index, sample, scalar
 from tilewright.ops.shape import rearrangement
-from tilewright.ops.words import Array, is_numeric, require_dtype
+from tilewright.ops.words import is_numeric, require_dtype
 
 Scalars = tuple[Value, ...]
 
@@ -50,8 +51,8 @@ def tri_type(
 
 
 @tri.reference
-def tri_numpy(diagonal: Any, *, shape: Any, dtype: DType, upper: bool, space: MemorySpace) -> Array:
-    row, column = np.indices(shape)
+def tri_numpy(diagonal: Any, *, shape: Any, dtype: DType, upper: bool, space: MemorySpace) -> Any:
+    row, column = np.indices(tuple(map(int, shape)))
     inside = column >= row + diagonal if upper else column <= row + diagonal
     return inside.astype(dtype.numpy)
 
@@ -143,8 +144,8 @@ def random_type(
 @random.reference
 def random_numpy(
     key: Any, counter: Any, *, shape: Any, dtype: DType, rounds: int, space: MemorySpace
-) -> Array:
-    count = int(np.prod(shape))
+) -> Any:
+    count = prod(map(int, shape))
     blocks = np.arange(-(-count // WORDS), dtype=np.uint64)
     words: list[Any] = []
     carry: Any = blocks

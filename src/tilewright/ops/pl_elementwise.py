@@ -298,7 +298,7 @@ def prelu(tile: Value, slope: Value, tmp: Any = None) -> Value:
 COMPARISONS: tuple[Op, ...] = (E.eq, E.ne, E.lt, E.le, E.gt, E.ge)
 
 
-def compare(lhs: Any, rhs: Any, cmp_type: int = 0) -> Value:
+def compare(lhs: Any, rhs: Any, cmp_type: Any = 0) -> Value:
     """lhs compared with rhs: EQ 0, NE 1, LT 2, LE 3, GT 4, GE 5.
 
     On tiles a BOOL mask for `sel`; on tensors 1 and 0 in the dtype of lhs.

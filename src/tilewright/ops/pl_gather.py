@@ -329,7 +329,9 @@ def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Value:
     """(input, dim, index, src) or (input, index, src): the rows of input at the positions of a 2-D
     index replaced by the rows of src.
     """
-    given = dict(zip(("index", "src") if len(args) == 2 else ("dim", "index", "src"), args))
+    given: dict[str, Any] = dict(
+        zip(("index", "src") if len(args) == 2 else ("dim", "index", "src"), args)
+    )
     given.update(kwargs)
     if given.get("dim", -2) != -2 or "index" not in given or "src" not in given:
         raise InvalidOperationError("scatter_update: takes (input, dim=-2, index, src)")

@@ -184,7 +184,9 @@ def _padded(
     valid = valid_of(type_)
     if pad_value is PadValue.null or same_dims(valid, type_.shape):
         return part
-    extents = shape.without(tuple(valid_shape), dropped) if valid_shape is not None else valid
+    extents: Any = valid
+    if valid_shape is not None:
+        extents = shape.without(tuple(valid_shape), dropped)
     if not same_dims(as_shape(extents), valid) or not all(map(_is_given, extents)):
         raise ShapeMismatch(
             "slice: the valid region is not known well enough to pad around it",

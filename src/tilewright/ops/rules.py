@@ -27,6 +27,9 @@ from tilewright.ops.extents import same_dim, same_dims
 
 S = TypeVar("S", bound=ShapedType)
 
+Offsets = Sequence[Value | int]
+"""What a variadic integer operand accepts: a Python int becomes an INDEX constant."""
+
 GLOBAL_SPACES = (MemorySpace.DDR, MemorySpace.Hbm, MemorySpace.SharedHbm)
 TRACED_SPACES = (MemorySpace.Sbuf, MemorySpace.Psum)
 

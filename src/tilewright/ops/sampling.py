@@ -154,7 +154,7 @@ def special(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
 
 def strided(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
     """A transposed view of small random values: its last axis is not contiguous."""
-    return small(shape[::-1], dtype, seed).T
+    return np.transpose(small(shape[::-1], dtype, seed))
 
 
 def wide(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:

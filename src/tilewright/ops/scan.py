@@ -105,6 +105,15 @@ def run_scan(inputs: tuple[Any, ...], initial: Any, axis: int, step: Callable[..
     return np.moveaxis(result, 0, axis)
 
 
+def exchanged(word: Callable[..., Any]) -> Callable[..., Any]:
+    """The step of a running combination: what came before on the left."""
+
+    def step(new: Any, before: Any) -> Any:
+        return word(before, new)
+
+    return step
+
+
 @op("scan.cumulative")
 def cumulative(x: Value, initial: Value, *, axis: int = -1, combine: str = "add") -> Value:
     """r[i] = combine(r[i - 1], x[i]) along `axis`, with r[-1] = `initial`.
@@ -123,14 +132,12 @@ def cumulative_type(x: Value, initial: Value, *, axis: int, combine: str) -> Typ
 
 @cumulative.reference
 def cumulative_numpy(x: Any, initial: Any, *, axis: int, combine: str) -> Array:
-    word = meaning_of(WORDS[combine])
-    return run_scan((x,), initial, axis, lambda new, before: word(before, new))
+    return run_scan((x,), initial, axis, exchanged(meaning_of(WORDS[combine])))
 
 
 @cumulative.structure
 def cumulative_loops(x: Value, initial: Value, *, axis: int, combine: str) -> Structure:
-    word = WORDS[combine]
-    return scan_structure((x,), initial, axis, lambda new, before: word(before, new))
+    return scan_structure((x,), initial, axis, exchanged(WORDS[combine]))
 
 
 cumulative.samples(
@@ -161,7 +168,8 @@ def linear(
 
 @linear.type_rule
 def linear_type(decay: Value, x: Value, initial: Value, *, axis: int, op0: str, op1: str) -> Type:
-    word_of("linear", op0), word_of("linear", op1)
+    for word in (op0, op1):
+        word_of("linear", word)
     given, wanted = require_shaped("scan", "decay", decay), require_shaped("scan", "x", x)
     require_same_shape("scan", "decay", given.shape, wanted.shape)
     if given.dtype is not wanted.dtype:
@@ -171,7 +179,11 @@ def linear_type(decay: Value, x: Value, initial: Value, *, axis: int, op0: str, 
 
 def linear_step(op0: Callable[..., Any], op1: Callable[..., Any]) -> Callable[..., Any]:
     """One step of the recurrence."""
-    return lambda decay, new, before: op1(op0(decay, before), new)
+
+    def step(decay: Any, new: Any, before: Any) -> Any:
+        return op1(op0(decay, before), new)
+
+    return step
 
 
 @linear.reference

@@ -30,6 +30,7 @@ from tilewright.ops.cast import bitcast
 from tilewright.ops.extents import as_dims, same_dim, same_dims
 from tilewright.ops.regions import inside, region, require_valid, require_window
 from tilewright.ops.rules import (
+    Offsets,
     is_fully_valid,
     moved_type,
     require_equal_dtypes,
@@ -252,8 +253,8 @@ broadcast_to.samples(
 @op("shape.slice")
 def slice_(
     x: Value,
-    offset: Sequence[Value],
-    valid_shape: Sequence[Value] | None = None,
+    offset: Offsets,
+    valid_shape: Offsets | None = None,
     *,
     shape: Shape,
     drop_dims: tuple[int, ...] = (),
@@ -462,9 +463,11 @@ def reinterpret_loops(x: Value, *, dtype: DType, shape: Shape) -> Structure | No
         return None
     dims = domain(shape)
     read = Read(x, reshaped_map(dims, shape, x.type.shape))
-    return rearrangement(
-        shape, dims, read, body=lambda scalars, index: (bitcast(scalars[0], dtype=dtype),)
-    )
+
+    def body(scalars: Scalars, index: Scalars) -> Scalars:
+        return (bitcast(scalars[0], dtype=dtype),)
+
+    return rearrangement(shape, dims, read, body=body)
 
 
 reinterpret.samples(
@@ -478,7 +481,7 @@ reinterpret.samples(
 
 
 @op("shape.set_valid")
-def set_valid(x: Value, valid_shape: Sequence[Value]) -> Value:
+def set_valid(x: Value, valid_shape: Offsets) -> Value:
     """x with the valid region [0, valid_shape); no element changes."""
     ...
 

@@ -108,6 +108,11 @@ def word(
     return declare
 
 
+def where(cond: Any, x: Any, y: Any) -> Any:
+    """`np.where`, whose stubs do not know arrays of unknown dtype."""
+    return np.where(cond, x, y)  # pyright: ignore[reportUnknownVariableType]
+
+
 def quiet(meaning: Meaning) -> Meaning:
     """`meaning` without numpy's warnings: overflow, NaN and division are part of the meaning."""
 
