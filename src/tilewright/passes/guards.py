@@ -28,6 +28,8 @@ WRITE = -1
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
     structure = node.structure
+    if 0 in structure.extents:
+        return
     for number, read in enumerate(structure.reads):
         if isinstance(read.value.type, ScalarType):
             continue

@@ -114,12 +114,17 @@ class Lowering:
         self.hold(value, storage)
 
     def is_shared(self, storage: Storage, value: Value) -> bool:
-        """True when a value other than `value` is what `storage` holds, and is still read."""
+        """True when a value other than `value` is what `storage` holds, and is still read.
+
+        So are views that are read after the operation whose region is being lowered.
+        """
+        others = [other for other in storage.holders if other is not value]
+        if any(plan.is_read_now(other) for other in others for plan in self.plans):
+            return True
         return any(
-            plan.is_read_now(other)
-            for other in storage.holders
-            if other is not value
-            for plan in self.plans
+            plan.is_read_later(view.result)
+            for view, plan in self.views.get(storage, ())
+            if plan is not self.plan
         )
 
     def allocate(self, shape: Shape, dtype: DType, name: str = "") -> Storage:
