@@ -213,19 +213,19 @@ def _conjunction_value(ctx: TraceContext, conjunction: Conjunction) -> Value:
 
 
 def trace_arms(ctx: TraceContext, condition: ScalarPredicate) -> Iterator[bool]:
-    """Yields True, then False: each arm is traced into a region, guarded by the condition."""
+    """Yields True, then False: each arm is traced into a region of its own guard.
+
+    The arms exclude each other, so the second may start from what the first leaves.
+    """
     guard = condition_value(ctx, condition.terms)
-    then = IfScope("if", ctx.cur_scope, Block(), condition.terms)
-    yield from _trace_arm(ctx, then, True)
-    finals = {root: root.version for root in then.outer}
-    for root, version in then.outer.items():
-        root.version = version
-    other = IfScope("else", ctx.cur_scope, Block(), complement(condition.terms))
-    yield from _trace_arm(ctx, other, False)
-    _join_arms(ctx, guard, then, finals, other)
+    yield from _trace_arm(ctx, "if", condition.terms, guard, True)
+    yield from _trace_arm(ctx, "else", complement(condition.terms), arith.not_(guard), False)
 
 
-def _trace_arm(ctx: TraceContext, scope: IfScope, choice: bool) -> Iterator[bool]:
+def _trace_arm(
+    ctx: TraceContext, name: str, terms: Terms, guard: Value, choice: bool
+) -> Iterator[bool]:
+    scope = IfScope(name, ctx.cur_scope, Block(), terms)
     ctx.enter_region(scope)
     try:
         yield choice
@@ -233,20 +233,21 @@ def _trace_arm(ctx: TraceContext, scope: IfScope, choice: bool) -> Iterator[bool
         ctx.note_left(scope)
         raise
     ctx.leave_region(scope)
+    close_arm(ctx, scope, guard)
 
 
-def _join_arms(
-    ctx: TraceContext, guard: Value, then: IfScope, finals: Mapping[Root, Value], other: IfScope
-) -> None:
-    """One `if` operation; a tensor that either arm writes has the version of the arm taken."""
-    before = {**other.outer, **then.outer}
-    roots = sorted(before, key=lambda root: root.serial)
-    pairs = {root: (finals.get(root, before[root]), root.version) for root in roots}
-    written = [r for r in roots if any(version is not before[r] for version in pairs[r])]
-    for side, scope in enumerate((then, other)):
-        with ctx.sema.inside(scope.block):
-            control.yield_(tuple(pairs[root][side] for root in written))
-    op = ctx.sema.emit(control.if_, (guard,), {}, (then.block, other.block))
+def close_arm(ctx: TraceContext, scope: IfScope, guard: Value) -> None:
+    """An `if` operation around the traced arm; a tensor that it writes is as before elsewhere."""
+    written = scope.written()
+    if not written:
+        return
+    otherwise = Block()
+    before = tuple(scope.outer[root] for root in written)
+    after = tuple(root.version for root in written)
+    for block, values in ((scope.block, after), (otherwise, before)):
+        with ctx.sema.inside(block):
+            control.yield_(values)
+    op = ctx.sema.emit(control.if_, (guard,), {}, (scope.block, otherwise))
     take_results(written, op.results)
 
 

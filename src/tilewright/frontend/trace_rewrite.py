@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
-from tilewright.frontend.capture import CapturedFunction, capture_function
+from tilewright.frontend.capture import CapturedFunction
+from tilewright.frontend.trace_capture import capture_helper
 from tilewright.frontend.trace_sequences import as_items
 from tilewright.frontend.trace_spans import is_rewritten, register_code
 
@@ -74,7 +75,7 @@ def rewritten(function: FunctionType, ctx: object, *, predicated: bool) -> Funct
 
 
 def _rewrite(function: FunctionType, predicated: bool) -> Rewritten:
-    captured = capture_function(function)
+    captured = capture_helper(function)
     outer = _factory(function, captured, predicated)
     module = ast.Module([outer], type_ignores=[])
     file = captured.source.file

@@ -1,0 +1,76 @@
+"""Definitions of helpers: functions as `capture` finds them, and lambdas by their place."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+
+from tilewright.errors import ParserSyntaxError
+from tilewright.frontend.capture import CapturedFunction, capture_function
+from tilewright.source import SourceText
+
+LAMBDA = "<lambda>"
+
+
+def capture_helper(function: FunctionType) -> CapturedFunction:
+    """The definition of a function or lambda; raises ParserSyntaxError when there is none."""
+    if function.__name__ != LAMBDA and function.__code__.co_name != LAMBDA:
+        return capture_function(function)
+    found = _find_lambda(function.__code__)
+    if found is None:
+        raise ParserSyntaxError(f"Cannot find the lambda of {function.__code__.co_filename}")
+    node, source = found
+    return CapturedFunction(_as_definition(node), source)
+
+
+def _as_definition(node: ast.Lambda) -> ast.FunctionDef:
+    """The lambda as a function with one return statement."""
+    value = ast.copy_location(ast.Return(node.body), node.body)
+    definition = ast.FunctionDef(LAMBDA, node.args, [value], [], None, None)
+    if hasattr(definition, "type_params"):
+        definition.type_params = []
+    return ast.copy_location(definition, node)
+
+
+def _find_lambda(code: CodeType) -> tuple[ast.Lambda, SourceText] | None:
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename))
+    source, lambdas = _lambdas_of(code.co_filename, text)
+    here = lambdas.get(code.co_firstlineno, [])
+    same = here if len(here) == 1 else [node for node in here if _is_code_of(node, code)]
+    return (same[0], source) if same else None
+
+
+@functools.lru_cache(maxsize=64)
+def _lambdas_of(file: str, text: str) -> tuple[SourceText, dict[int, list[ast.Lambda]]]:
+    found: dict[int, list[ast.Lambda]] = {}
+    try:
+        tree = ast.parse(text, file)
+    except (SyntaxError, ValueError):
+        return SourceText(file, text), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Lambda):
+            found.setdefault(node.lineno, []).append(node)
+    return SourceText(file, text), found
+
+
+def _is_code_of(node: ast.Lambda, code: CodeType) -> bool:
+    """True when the lambda compiles to code like `code`, apart from what it closes over."""
+    module = compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
+    (made, *_) = list(_codes(module))
+    return (made.co_varnames, _words(made)) == (code.co_varnames, _words(code))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+
+
+def _words(code: CodeType) -> tuple[object, ...]:
+    names = sorted({*code.co_names, *code.co_freevars})
+    plain = [const for const in code.co_consts if not isinstance(const, CodeType)]
+    return (*names, *map(repr, plain), *(_words(each) for each in _codes(code)))
