@@ -27,10 +27,11 @@ class FloatFormat:
 
 @dataclass(frozen=True, slots=True)
 class IntFormat:
-    """An integer dtype: its register element and whether it has a sign."""
+    """An integer dtype: its register element, whether it has a sign, and its width if smaller."""
 
     element: str
     signed: bool
+    width: int = 0
 
 
 FLOAT_FORMATS: dict[str, FloatFormat] = {
@@ -39,6 +40,7 @@ FLOAT_FORMATS: dict[str, FloatFormat] = {
     "FP8E5M2": FloatFormat("i8", 5, 2, 15, 0x7B, 0x7C, 0x7E),
     "FP8E4M3": FloatFormat("i8", 4, 3, 7, 0x77, 0x78, 0x7C),
     "FP8E4M3FN": FloatFormat("i8", 4, 3, 7, 0x7E, 0x7F, 0x7F),
+    "FP4": FloatFormat("i8", 2, 1, 1, 0x7, 0x7, 0x8),
 }
 
 INT_FORMATS: dict[str, IntFormat] = {
@@ -54,13 +56,24 @@ INT_FORMATS: dict[str, IntFormat] = {
     "TASK_ID": IntFormat("i64", True),
 }
 
-WIDE_FLOATS = {"FP32": "float", "FP64": "double"}
+# Integers of half a byte are kept one per byte; only casts know them.
+HALF_BYTES: dict[str, IntFormat] = {
+    "INT4": IntFormat("i8", True, 4),
+    "UINT4": IntFormat("i8", False, 4),
+}
+
+WIDE_FLOATS = {"FP32": "float", "FP64": "double", "TF32": "float"}
+
+# What can be moved but not computed with, and a power of two, which only casts know.
+OPAQUE = {"HF4": "i8", "HF8": "i8", "FP8E8M0": "i8"}
 
 REGISTER_ELEMENT: dict[str, str] = {
     "BOOL": "i1",
     **WIDE_FLOATS,
     **{name: f.element for name, f in FLOAT_FORMATS.items()},
     **{name: f.element for name, f in INT_FORMATS.items()},
+    **{name: f.element for name, f in HALF_BYTES.items()},
+    **OPAQUE,
 }
 
 MEMORY_ELEMENT: dict[str, str] = {**REGISTER_ELEMENT, "BOOL": "i8"}
@@ -72,12 +85,14 @@ def encode_constant(value: float | int | bool, dtype: str) -> float | int | bool
         return encode_float(float(value), FLOAT_FORMATS[dtype])
     if dtype in INT_FORMATS:
         return wrap(int(value), INT_FORMATS[dtype])
+    if dtype in HALF_BYTES:
+        return wrap(int(value), HALF_BYTES[dtype])
     return bool(value) if dtype == "BOOL" else float(value)
 
 
 def wrap(value: int, form: IntFormat) -> int:
     """`value` modulo the size of its element, with its sign."""
-    bits = int(form.element[1:])
+    bits = form.width or int(form.element[1:])
     value &= (1 << bits) - 1
     return value - (1 << bits) if form.signed and value >> (bits - 1) else value
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from tilewright.codegen import math_exp, math_log, math_trig, words_int
 from tilewright.codegen.formats import (
     FLOAT_FORMATS,
+    HALF_BYTES,
     INT_FORMATS,
+    OPAQUE,
     REGISTER_ELEMENT,
     WIDE_FLOATS,
     encode_constant,
@@ -164,8 +166,8 @@ def write_cast(text: Text, source: str, target: str, mode: str, lanes: int) -> L
 
 def write_word(text: Text, name: str, dtype: str, lanes: int, arity: int) -> Lanes:
     """The template of a word."""
-    element = REGISTER_ELEMENT.get(dtype)
-    if element is None:
+    element = REGISTER_ELEMENT[dtype]
+    if name != "select" and dtype in (*HALF_BYTES, *OPAQUE, "FP4"):
         raise UnsupportedWord(f"{dtype} has no arithmetic")
     operands = [Lanes(text, TOKENS[i], element, lanes) for i in range(arity)]
     try:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from tilewright.codegen.formats import (
     FLOAT_FORMATS,
+    HALF_BYTES,
     INT_FORMATS,
-    REGISTER_ELEMENT,
     WIDE_FLOATS,
     FloatFormat,
     IntFormat,
@@ -47,6 +47,11 @@ def cast(x: Lanes, source: str, target: str, mode: str) -> Lanes:
     """`x` of dtype `source` as dtype `target`."""
     if source == target:
         return x
+    if source in HALF_BYTES:
+        form = HALF_BYTES[source]
+        return cast(half_byte(x, form), "INT8" if form.signed else "UINT8", target, mode)
+    if target in HALF_BYTES:
+        return to_half_byte(x, source, HALF_BYTES[target], mode)
     if target == "BOOL":
         return to_bool(x, source)
     if source == "BOOL":
@@ -57,6 +62,41 @@ def cast(x: Lanes, source: str, target: str, mode: str) -> Lanes:
     if target in INT_FORMATS:
         return float_to_int(WHOLE[mode](wide), INT_FORMATS[target])
     return to_float(wide, target, mode)
+
+
+def half_byte(x: Lanes, form: IntFormat) -> Lanes:
+    """The low half of a byte as a whole one."""
+    high = x << 4
+    return high.ashr(4) if form.signed else high >> 4
+
+
+def to_half_byte(x: Lanes, source: str, form: IntFormat, mode: str) -> Lanes:
+    """An integer cut to four bits; a float rounded and saturated to them."""
+    if source in INT_FORMATS or source == "BOOL":
+        return half_byte(cast(x, source, "INT8", mode), form)
+    wide = cast(x, source, "INT8" if form.signed else "UINT8", mode)
+    low, high = (-8, 7) if form.signed else (0, 15)
+    if not form.signed:
+        return wide.call("umin", high)
+    return wide.call("smin", high).call("smax", low)
+
+
+def widen_power(x: Lanes) -> Lanes:
+    """FP8E8M0, a power of two, as binary32."""
+    bits = x.resize("i32")
+    value = select(bits.eq(0), 0x400000, bits << 23)
+    return select(bits.eq(255), 0x7FC00000, value).as_float()
+
+
+def narrow_power(x: Lanes, mode: str) -> Lanes:
+    """binary32 as the nearest power of two, halves up; NaN for what is not positive and finite."""
+    if mode not in EVEN_MODES:
+        raise NotImplementedError("powers of two are rounded to the nearest only")
+    bits = x.bits()
+    tiny = select(bits.lt(0x400001), bits.constant(0), 1)
+    power = select(bits.lt(0x800000), tiny, (bits + 0x400000) >> 23)
+    invalid = bits.lt(1) | bits.gt(0x7F7FFFFF)
+    return select(invalid, 255, power).resize("i8")
 
 
 def to_bool(x: Lanes, source: str) -> Lanes:
@@ -107,6 +147,8 @@ def widen_float(x: Lanes, source: str) -> Lanes:
         return x
     if source == "FP16":
         return widen_half(x)
+    if source == "FP8E8M0":
+        return widen_power(x)
     bits = x.resize("i32")
     if source == "BF16":
         return (bits << 16).as_float()
@@ -145,10 +187,12 @@ def to_float(x: Lanes, target: str, mode: str) -> Lanes:
     """binary32 or binary64 as the float dtype `target`, rounded once."""
     if target == "FP64":
         return x if x.element == "double" else x.widen()
-    if target == "FP32":
+    if target in ("FP32", "TF32"):
         return x if x.element == "float" else narrow_double(x, mode)
     if x.element == "double":
         x = narrow_double(x, "odd")
+    if target == "FP8E8M0":
+        return narrow_power(x, mode)
     return narrow_float(x, target, mode)
 
 
@@ -262,8 +306,3 @@ def step_conditions(
     if mode == "odd":
         return too_far & even, too_near & even
     return never, never
-
-
-def register_element(dtype: str) -> str:
-    """The register element of a dtype with arithmetic; KeyError for the others."""
-    return REGISTER_ELEMENT[dtype]

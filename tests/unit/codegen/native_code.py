@@ -22,6 +22,10 @@ NUMPY: dict[str, Any] = {
     "FP8E5M2": ml_dtypes.float8_e5m2,
     "FP8E4M3": ml_dtypes.float8_e4m3,
     "FP8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "FP4": ml_dtypes.float4_e2m1fn,
+    "FP8E8M0": ml_dtypes.float8_e8m0fnu,
+    "INT4": ml_dtypes.int4,
+    "UINT4": ml_dtypes.uint4,
     **{f"INT{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
     **{f"UINT{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
 }
