@@ -1,4 +1,7 @@
-"""`break` and `continue`: rewritten to flags, so that every loop has one way through its body.
+"""What is rewritten before a body is read: `break`, `continue`, and blocks of `with pl.spmd(n):`.
+
+`with pl.spmd(n):` is the loop over blocks whose index has no name. Exits become flags, so that
+every loop has one way through its body:
 
 `break` clears the loop's flag, `continue` sets the iteration's; what follows either is guarded. A
 loop that was broken out of does nothing in the iterations that are left.
@@ -19,22 +22,31 @@ _ORDERED = ("range", "while_")
 
 
 def prepared_body(node: FunctionNode, source: SourceText) -> list[ast.stmt]:
-    """The statements of a function without its docstring, breaks and continues rewritten."""
+    """The statements of a function without its docstring, exits and blocks rewritten."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-    if not _has_exits(body):
+    if not _needs_rewriting(body):
         return list(body)
     return _Desugar(source).block([copy.deepcopy(child) for child in body])
 
 
-def _has_exits(body: Sequence[ast.stmt]) -> bool:
+def _needs_rewriting(body: Sequence[ast.stmt]) -> bool:
     for node in body:
-        if isinstance(node, (ast.Break, ast.Continue)):
+        if isinstance(node, (ast.Break, ast.Continue)) or _blocks_call(node) is not None:
             return True
-        if isinstance(node, (ast.For, ast.While, ast.If, ast.With)) and _has_exits(node.body):
-            return True
-        if isinstance(node, ast.If) and _has_exits(node.orelse):
+        inner = [*node.body, *getattr(node, "orelse", ())] if isinstance(node, _NESTING) else ()
+        if _needs_rewriting(inner):
             return True
     return False
+
+
+_NESTING = (ast.For, ast.While, ast.If, ast.With)
+
+
+def _blocks_call(node: ast.stmt) -> ast.Call | None:
+    """The call in `with pl.spmd(...):`, or None for any other statement."""
+    call = node.items[0].context_expr if isinstance(node, ast.With) else None
+    is_spmd = isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "spmd"
+    return call if is_spmd and isinstance(call, ast.Call) else None
 
 
 class _Desugar:
@@ -52,6 +64,11 @@ class _Desugar:
             raise UnsupportedFeatureError(
                 f"'{type(node).__name__.lower()}' outside a loop", self.source.span(node)
             )
+        call = _blocks_call(node)
+        if call is not None and isinstance(node, ast.With):
+            index = ast.Name(f"block_{next(self.numbers)}", ast.Store())
+            ast.copy_location(index, call)
+            return self.loop(ast.copy_location(ast.For(index, call, node.body, []), node))
         if isinstance(node, (ast.If, ast.With)):
             node.body = self.block(node.body)
             if isinstance(node, ast.If):

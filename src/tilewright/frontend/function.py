@@ -17,6 +17,7 @@ from tilewright.frontend import (
     parse_calls,
     parse_loops,
     parse_scopes,
+    parse_tasks,
 )
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
@@ -25,6 +26,7 @@ from tilewright.frontend.inline import NoCallees
 from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parser import Callees, FunctionParser, Self, State, collected
+from tilewright.frontend.regions import drop_unused_results
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
@@ -43,6 +45,7 @@ STATEMENT_MODULES = (
     parse_calls,
     parse_loops,
     parse_scopes,
+    parse_tasks,
 )
 """Imported for what they register."""
 
@@ -144,6 +147,7 @@ class _Reader:
             finals = self._finals(directions)
             span = p.span(p.returned[1]) if p.returned else self._span()
             state.builder.emit(control.return_, (tuple(values), tuple(finals)), span=span)
+        drop_unused_results(block)
         return Function(
             self.name,
             directions,

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.dtypes import TASK_ID
-from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
+from tilewright.errors import InvalidOperationError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse_basic import refresh_arguments
-from tilewright.frontend.parser import FunctionParser, Silenced, callee, word
+from tilewright.frontend.parser import FunctionParser, Silenced, callee
 from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import (
@@ -20,7 +19,6 @@ from tilewright.frontend.values import (
     is_number,
     is_scalar,
 )
-from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import AtomicType, ParamDirection
 from tilewright.ir.types import ScalarType, Type
@@ -231,21 +229,3 @@ def call_inline(p: FunctionParser, node: ast.Call, function: InlineFunction) -> 
         raise Silenced
     refresh_arguments(p, node)
     return result
-
-
-@word(SUBMIT, SPMD_SUBMIT)
-def call_submit(p: FunctionParser, node: ast.Call, function: Any) -> Any:
-    """`res, tid = pl.submit(self.kernel, *args, deps=[...])`."""
-    kernel, *arguments = p.items(node.args) or [None]
-    if not isinstance(kernel, Function):
-        raise ParserTypeError(f"{function.path} takes a function first", p.span(node))
-    keywords = p.keywords(node)
-    if function is SPMD_SUBMIT and "core_num" not in keywords:
-        raise ParserSyntaxError("pl.spmd_submit needs core_num=", p.span(node))
-    keywords.pop("deps", None)
-    attrs = (("submit", True), *((name, as_attr(given)) for name, given in keywords.items()))
-    call = ast.Call(node.func, node.args[1:], [])
-    ast.copy_location(call, node)
-    results = emit_function_call(p, call, kernel, arguments, attrs)
-    refresh_arguments(p, call)
-    return (*results, constant(0, TASK_ID))

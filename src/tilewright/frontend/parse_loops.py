@@ -18,7 +18,8 @@ from tilewright.errors import InternalError, ParserSyntaxError, UnsupportedFeatu
 from tilewright.frontend.liveness import Facts
 from tilewright.frontend.operators import as_condition
 from tilewright.frontend.parse_basic import is_word_call
-from tilewright.frontend.parser import FunctionParser, Yield, statement
+from tilewright.frontend.parse_tasks import check_task_ids, refuse_predicate
+from tilewright.frontend.parser import Blocks, FunctionParser, Yield, statement
 from tilewright.frontend.regions import (
     can_flow,
     emit_region_op,
@@ -352,11 +353,14 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     def variable() -> Value:
         value = Value(ScalarType(INDEX), index)
         value.bind_symbol(Symbol(index, *symbol))
+        p.state.blocks[-1].index = value
         return value
 
     facts = p.live.facts(node.body)
     loop = Loop(node, node.body, facts, facts.reads, headers, inits, index, variable)
+    p.state.blocks.append(Blocks(function, None, hi))
     reading = read_loop(p, loop)
+    p.state.blocks.pop()
     drop_unchanged(reading)
     end_block(p, reading.block, reading.yields)
     attrs = _attributes(function, options)
@@ -390,6 +394,8 @@ def _loop_arguments(
             inits = init_values(p, keyword.value)
         elif keyword.arg is not None:
             options[keyword.arg] = p.evaluate(keyword.value)
+    check_task_ids(p, options.pop("deps", None), call)
+    refuse_predicate(p, options, call)
     lo = bounds[0] if len(bounds) > 1 else 0
     hi = bounds[1] if len(bounds) > 1 else bounds[0]
     return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options

@@ -9,10 +9,11 @@ from typing import Any, cast
 from tilewright.dtypes import TASK_ID
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.parse_tasks import check_task_ids, refuse_predicate
 from tilewright.frontend.parser import FunctionParser, statement
 from tilewright.frontend.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.surface import LoopWord, ScopeWord, as_attr
-from tilewright.frontend.values import constant
+from tilewright.frontend.values import constant, is_scalar
 from tilewright.frontend.words import AT, CLUSTER, GRAPH, MANUAL_SCOPE, SCOPE, SPLIT_AIV, SPMD
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import Level
@@ -67,10 +68,12 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
         raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
     (item,) = node.items
     word, options = _scope_call(p, item.context_expr)
+    check_task_ids(p, options.get("deps"), item.context_expr)
+    refuse_predicate(p, options, item.context_expr)
     deps = _task_ids(p, options.pop("deps", ()) or (), item.context_expr)
     _require_nesting(p, word, options, item.context_expr)
     kind = word.path.rpartition(".")[2]
-    attrs = {"kind": kind, "attrs": tuple((n, as_attr(given)) for n, given in options.items())}
+    attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
     with p.trial():
         p.placements.append((word, options.get("level")))
         block = p.region((), node.body)
@@ -87,6 +90,15 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     _leave(p, block, yields, op.results, changed, versions)
     if isinstance(item.optional_vars, ast.Name):
         p.bind(item.optional_vars.id, constant(0, TASK_ID), item.optional_vars)
+
+
+def _attr(given: Any) -> Any:
+    """A scope's argument: tensors and tiles in it go by their names."""
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_attr, cast("Sequence[Any]", given)))
+    if isinstance(given, Value) and not is_scalar(given):
+        return given.name
+    return as_attr(given)
 
 
 def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]:

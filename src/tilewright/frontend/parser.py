@@ -61,6 +61,15 @@ class Yield:
     node: ast.stmt
 
 
+@dataclass
+class Blocks:
+    """A loop over blocks or lanes that is being read: its word, index and count."""
+
+    word: Word
+    index: Value | None
+    count: Value
+
+
 class Callees(Protocol):
     """The functions that a body may call."""
 
@@ -88,6 +97,7 @@ class State:
     symbols: dict[Symbol, Value] = field(default_factory=dict[Symbol, Value])
     params: tuple[Value, ...] = ()
     depth: int = 0
+    blocks: list[Blocks] = field(default_factory=list["Blocks"])
 
 
 StatementRule = Callable[["FunctionParser", Any], None]
@@ -498,6 +508,7 @@ __all__ = [
     "CALLEES",
     "STATEMENTS",
     "WORDS",
+    "Blocks",
     "Callees",
     "FunctionParser",
     "OpName",

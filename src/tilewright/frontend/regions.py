@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,3 +115,32 @@ def _header_end(node: ast.stmt) -> ast.expr | None:
 def types_of(values: Iterable[Value]) -> tuple[Type, ...]:
     """The types of some values."""
     return tuple(value.type for value in values)
+
+
+def drop_unused_results(body: Block) -> None:
+    """Makes scopes give only what is used: a name read after one may have been read for its type.
+
+    Printed text shows no results of scopes, so unused ones would not be read back.
+    """
+    uses = Counter(value for op in body.walk() for value in op.inputs)
+    _drop_unused(body, uses)
+
+
+def _drop_unused(block: Block, uses: Counter[Value]) -> None:
+    for op in reversed(block.ops):
+        if op.opdef is control.scope and op.results:
+            _drop_results(op, uses)
+        for region in op.regions:
+            _drop_unused(region, uses)
+
+
+def _drop_results(op: Operation, uses: Counter[Value]) -> None:
+    ending = op.regions[0].terminator
+    kept: list[tuple[Value, Value]] = []
+    for result, given in zip(op.results, ending.operands[0]):
+        if uses[result] or result.has_symbol:
+            kept.append((result, given))
+        else:
+            uses[given] -= 1
+    op.results = tuple(result for result, _ in kept)
+    ending.operands = (tuple(given for _, given in kept),)

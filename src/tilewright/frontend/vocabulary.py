@@ -62,12 +62,15 @@ AUTO = -1
 
 
 def _words() -> dict[str, Any]:
-    named: tuple[Word, ...] = (*words.LOOPS, *words.SCOPES, *words.OTHERS)
-    return {word.path.rpartition(".")[2]: word for word in named}
+    return _named((*words.LOOPS, *words.SCOPES, *words.OTHERS, *words.BLOCK_WORDS))
 
 
 def _loop_words() -> dict[str, Any]:
     return {"lanes": words.LANES}
+
+
+def _named(given: tuple[Word, ...]) -> dict[str, Any]:
+    return {word.path.rpartition(".")[2]: word for word in given}
 
 
 PL: dict[str, Any] = {
@@ -84,6 +87,9 @@ PL: dict[str, Any] = {
     "AUTO": AUTO,
     "loop": OpNamespace("pl.loop", _loop_words()),
     "op": OpNamespace("pl.op"),
+    "tile": OpNamespace("pl.tile", _named(words.BLOCK_WORDS)),
+    "tensor": OpNamespace("pl.tensor", _named((*words.BLOCK_WORDS, words.NO_DEP, words.DUMP_TAG))),
+    "system": OpNamespace("pl.system", _named(words.TASK_WORDS)),
 }
 PLD: dict[str, Any] = {
     **DISTRIBUTED_ENUMS,

@@ -32,6 +32,14 @@ SCOPE = ScopeWord("scope", "A scope whose dependencies are automatic or manual."
 MANUAL_SCOPE = ScopeWord("manual_scope", "A scope without automatic dependencies.")
 GRAPH = ScopeWord("graph", "A fragment recorded once and replayed.")
 
+BLOCK_IDX = Word("pl.get_block_idx", "The index of the block that runs, in pl.spmd.")
+BLOCK_NUM = Word("pl.get_block_num", "The number of blocks of pl.spmd.")
+SUBBLOCK_IDX = Word("pl.get_subblock_idx", "The vector lane that runs, in pl.split_aiv.")
+TASK_INVALID = Word("pl.system.task_invalid", "The task id of no task.")
+TASK_DUMMY = Word("pl.system.task_dummy", "A task that only joins others (deps=).")
+NO_DEP = Word("pl.no_dep", "An argument that orders nothing.")
+DUMP_TAG = Word("pl.dump_tag", "An argument whose contents are dumped.")
+
 LOOPS = (RANGE, PARALLEL, UNROLL, PIPELINE, SPMD, SPLIT_AIV)
 SCOPES = (AT, CLUSTER, SCOPE, MANUAL_SCOPE, GRAPH)
 OTHERS = (
@@ -45,4 +53,8 @@ OTHERS = (
     ACCESS,
     SUBMIT,
     SPMD_SUBMIT,
+    NO_DEP,
+    DUMP_TAG,
 )
+BLOCK_WORDS = (BLOCK_IDX, BLOCK_NUM, SUBBLOCK_IDX)
+TASK_WORDS = (TASK_INVALID, TASK_DUMMY)

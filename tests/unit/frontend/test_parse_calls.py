@@ -395,12 +395,14 @@ def test_two_expansions_of_a_helper_are_equal_to_writing_it_twice() -> None:
 def test_tiles_bind_their_own_extents_and_tensors_share_theirs() -> None:
     M = pl.dynamic("M")
 
+    tile, tensor = pl.Tile[[M, 16], pl.FP32], pl.Tensor[[M, 16], pl.FP32]
+
     @pl.inline
-    def tiles(a: pl.Tile[[M, 16], pl.FP32], b: pl.Tile[[M, 16], pl.FP32]):  # type: ignore[no-untyped-def]
+    def tiles(a: tile, b: tile):  # type: ignore[no-untyped-def,valid-type]
         return b
 
     @pl.inline
-    def tensors(a: pl.Tensor[[M, 16], pl.FP32], b: pl.Tensor[[M, 16], pl.FP32]):  # type: ignore[no-untyped-def]
+    def tensors(a: tensor, b: tensor):  # type: ignore[no-untyped-def,valid-type]
         return b
 
     @pl.function(type=pl.FunctionType.InCore)

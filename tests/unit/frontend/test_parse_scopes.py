@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
-from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.errors import (
+    InvalidOperationError,
+    ParserSyntaxError,
+    ParserTypeError,
+    UnsupportedFeatureError,
+)
 from tilewright.ops import control
 from unit.frontend.parsed_kernels import array, execute, settled
 
@@ -74,7 +79,6 @@ def test_arguments_are_kept_as_written() -> None:
         ("with pl.cluster():", "cluster"),
         ("with pl.scope(mode=pl.ScopeMode.MANUAL):", "scope"),
         ("with pl.manual_scope():", "manual_scope"),
-        ("with pl.spmd(4, name_hint='b'):", "spmd"),
         ('with pl.graph("layer"):', "graph"),
     ],
 )
@@ -96,6 +100,70 @@ def test_blocks_and_lanes_are_loops() -> None:
     execute(f, x, out)
     np.testing.assert_array_equal(out, x)
     assert "pl.split_aiv(2, mode=pl.SplitMode.NONE" in f.as_python()
+
+
+def test_a_scope_of_blocks_runs_once_for_each() -> None:
+    @pl.function
+    def f(x: TB, out: pl.Out[TB]) -> TB:
+        with pl.spmd(4, name_hint="rows"):
+            first = pl.get_block_idx() * 4
+            count = pl.tile.get_block_num()
+            t = pl.mul(pl.load(x, [first, 0], [4, 16]), pl.cast(count, pl.FP32))
+            written = pl.store(t, [first, 0], out)
+        return written
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(f, x, out)
+    np.testing.assert_array_equal(out, x * 4)
+
+
+def test_the_block_index_has_no_meaning_outside_blocks() -> None:
+    with pytest.raises(InvalidOperationError, match=r"pl\.get_block_idx stands outside pl\.spmd"):
+        read("if pl.get_block_idx() == 0:")
+
+
+def test_the_lane_index_is_that_of_the_lanes() -> None:
+    @pl.function
+    def f(x: TB, out: pl.Out[TB]) -> TB:
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.NONE):
+            pl.store(pl.load(x, [lane, 0], [1, 16]), [pl.get_subblock_idx(), 0], out)
+        return out
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(f, x, out)
+    np.testing.assert_array_equal(out[:2], x[:2])
+
+
+def test_tasks_are_submitted_in_program_order() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def double(self, x: TB, out: pl.Out[TB]) -> TB:
+            return pl.store(pl.mul(pl.load(x, [0, 0], [16, 16]), 2.0), [0, 0], out)
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, x: TB, out: pl.Out[TB]) -> TB:
+            ids = pl.array.create(2, pl.TASK_ID)
+            tmp = pl.create_tensor([16, 16], pl.FP32)
+            with pl.manual_scope():
+                once, first = pl.submit(self.double, x, tmp, deps=[None])
+                ids[0] = first
+                twice, second = pl.submit(self.double, pl.no_dep(once), out, deps=[ids, first])
+            joined = pl.system.task_dummy(deps=[second, pl.system.task_invalid()])
+            with pl.at(level=pl.Level.CORE_GROUP, deps=[joined], no_dep_args=[x]):
+                unused = pl.exp(x)
+            return twice
+
+    x, out = array(16, 16), np.zeros((16, 16), np.float32)
+    execute(P, x, out)
+    np.testing.assert_array_equal(out, x * 4)
+
+
+def test_dependencies_are_task_ids() -> None:
+    with pytest.raises(ParserTypeError, match="deps= takes task ids"):
+        read("with pl.at(level=pl.Level.CORE_GROUP, deps=[n]):")
+    with pytest.raises(UnsupportedFeatureError, match="predicate= is not supported"):
+        read("for i in pl.spmd(4, predicate=n == 3):")
 
 
 def test_a_task_id_names_a_scope() -> None:
