@@ -256,7 +256,20 @@ UNARY: tuple[tuple[Op, str], ...] = (
     (E.sqrt, "sqrt"),
     (E.not_, "not_"),
 )
-for op_, word in UNARY:
+EXTENSIONS: tuple[tuple[Op, str], ...] = (
+    (E.exp2, "exp2"),
+    (E.log1p, "log1p"),
+    (E.erf, "erf"),
+    (E.tanh, "tanh"),
+    (E.sigmoid, "sigmoid"),
+    (E.atan, "atan"),
+    (E.floor, "floor"),
+    (E.ceil, "ceil"),
+    (E.trunc, "trunc"),
+    (E.sign, "sign"),
+)
+"""Functions that PyPTO's catalogue lacks and kernels want."""
+for op_, word in (*UNARY, *EXTENSIONS):
     publish(op_, word, unary(op_, word), tensor={}, tile={"input": "tile"}, render=INPUT)
 for op_, word in ((E.log, "log"), (E.recip, "recip")):
     publish(op_, word, precise_unary(op_, word), tensor={}, tile={"input": "tile"}, render=INPUT)
