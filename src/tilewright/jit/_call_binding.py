@@ -18,10 +18,12 @@ from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse_basic import refresh_arguments
 from tilewright.frontend.parse_calls import emit_function_call
-from tilewright.frontend.parser import FunctionParser, callee
+from tilewright.frontend.parse_tasks import call_submit
+from tilewright.frontend.parser import FunctionParser, callee, word
 from tilewright.frontend.surface import as_attr
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import constant, is_number, literal_of
+from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
 from tilewright.ir.affine import Symbol, equal, substitute, symbols
 from tilewright.ir.core import Value
 from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
@@ -50,6 +52,28 @@ def call_helper(p: FunctionParser, node: ast.Call, helper: Helper) -> Any:
         result = _call(p, node, call, helper.specializer, variant, arguments)
     refresh_arguments(p, call)
     return result
+
+
+@word(SUBMIT, SPMD_SUBMIT)
+def submit_helper(p: FunctionParser, node: ast.Call, function: Any) -> Any:
+    """`pl.submit(helper, *args)`: the helper becomes the function that is submitted."""
+    helper = p.evaluate(node.args[0]) if node.args else None
+    if not isinstance(helper, Helper):
+        return call_submit(p, node, function)
+    own = {argument.arg for argument in helper.member.info.parameters}
+    keywords = [k for k in node.keywords if k.arg in own]
+    inner = ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
+    given = match_call(p, inner, helper)
+    constants = {
+        name: p.evaluate(given.pop(name)) for name in helper.member.constant_names
+    }
+    variant = _variant(p, node, helper, constants)
+    types = argument_types(p, variant, {n: p.operand(e) for n, e in given.items()})
+    target = ast.copy_location(ast.Name(f"{variant.name} submitted", ast.Load()), node)
+    p.scope[target.id] = helper.specializer.typed(variant, types)
+    rest = [k for k in node.keywords if k.arg not in own]
+    call = ast.copy_location(ast.Call(node.func, [target, *given.values()], rest), node)
+    return call_submit(p, call, function)
 
 
 def _variant(
@@ -158,14 +182,7 @@ def _call(
     variant: Variant,
     arguments: Mapping[str, Any],
 ) -> Any:
-    types: dict[str, Type] = {}
-    for name, value in arguments.items():
-        parameter = variant.signature[name]
-        if parameter.kind == "typed":
-            types[name] = parameter.type
-        else:
-            types[name] = parameter_type(p.as_value(value).type)
-    function = specializer.typed(variant, types)
+    function = specializer.typed(variant, argument_types(p, variant, arguments))
     attrs = tuple(
         (keyword.arg, as_attr(p.evaluate(keyword.value)))
         for keyword in node.keywords
@@ -173,6 +190,20 @@ def _call(
     )
     results = emit_function_call(p, call, function, list(arguments.values()), attrs)
     return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def argument_types(
+    p: FunctionParser, variant: Variant, arguments: Mapping[str, Any]
+) -> dict[str, Type]:
+    """The type of each parameter: declared, or its argument's."""
+    types: dict[str, Type] = {}
+    for name, value in arguments.items():
+        parameter = variant.signature[name]
+        if parameter.kind == "typed":
+            types[name] = parameter.type
+        else:
+            types[name] = parameter_type(p.as_value(value).type)
+    return types
 
 
 # ---- the contract of an inline helper ------------------------------------------------------------

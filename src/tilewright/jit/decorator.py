@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -18,7 +19,15 @@ from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
 from tilewright.ir.types import TileType, Type
-from tilewright.jit import _arguments, _call_binding, _persistent, cache, driver, specializer
+from tilewright.jit import (
+    _arguments,
+    _call_binding,
+    _persistent,
+    cache,
+    driver,
+    placement,
+    specializer,
+)
 from tilewright.jit._arguments import BoundCall, SignatureInfo
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
@@ -250,7 +259,10 @@ class JITFunction(Launcher):
 
     def _specialized(self, request: Request) -> Program:
         made = Specializer(request.graph)
-        return made.program(request.bound.constants, request.types, request.signature)
+        program = made.program(request.bound.constants, request.types, request.signature)
+        if self.definition.kind in ("entry", "host"):
+            placement.require_placed(program[self.name])
+        return program
 
     def _remember(self, request: Request, compiled: CompiledProgram) -> None:
         """Lets the native entry answer the next call like this one."""
@@ -280,12 +292,14 @@ def _decorate(
     options: Options,
     frame: FrameType,
     facts: tuple[tuple[str, str], ...] = (),
+    sources: tuple[Path, ...] = (),
 ) -> JITFunction:
     if isinstance(func, JITFunction):
         raise ParserSyntaxError(f"'{func.name}' is decorated with @pl.jit twice")
     if not isinstance(func, FunctionType):
         raise ParserSyntaxError(f"@pl.jit decorates a function, not {func!r}")
-    return JITFunction(Definition(func, kind, options, capture.enclosing_locals(frame), facts))
+    enclosing = capture.enclosing_locals(frame)
+    return JITFunction(Definition(func, kind, options, enclosing, facts, sources))
 
 
 def _applied(func: Any, make: Callable[[Any], JITFunction]) -> Any:
@@ -342,8 +356,58 @@ class Jit:
         options = Options(FunctionKind.Graph, auto_scope=auto_scope)
         return _applied(func, lambda f: _decorate(f, "graph", options, frame))
 
+    def extern(
+        self,
+        *,
+        core_type: str,
+        source: str | None = None,
+        aic_source: str | None = None,
+        aiv_source: str | None = None,
+        dual_aiv_dispatch: bool = False,
+        include_dirs: Sequence[str] = (),
+    ) -> Callable[[Any], JITFunction]:
+        """A kernel written in C++; the decorated function gives its signature, its body is `...`.
+
+        `core_type` is "aiv" or "aic", with `source`, or "mixed", with both others. Raises
+        ValueError for sources that are missing.
+        """
+        frame = _frame()
+        chosen = _external_sources(core_type, source, aic_source, aiv_source)
+        facts = (
+            ("core_type", core_type),
+            ("dual_aiv_dispatch", str(dual_aiv_dispatch)),
+            ("include_dirs", repr(tuple(include_dirs))),
+        )
+
+        def make(func: Any) -> JITFunction:
+            home = Path(func.__code__.co_filename).parent
+            paths = tuple((home / name).resolve() for name in chosen)
+            for path in paths:
+                if not path.is_file():
+                    raise ValueError(f"the source of '{func.__name__}' does not exist: {path}")
+            kind = FunctionKind.AIC if core_type == "aic" else FunctionKind.AIV
+            options = Options(kind, external_source=str(paths[0]))
+            return _decorate(func, "extern", options, frame, facts, paths)
+
+        return make
+
     def __repr__(self) -> str:
         return "pl.jit"
+
+
+def _external_sources(
+    core_type: str, source: str | None, aic_source: str | None, aiv_source: str | None
+) -> list[str]:
+    if core_type not in ("aiv", "aic", "mixed"):
+        raise ValueError(f"core_type={core_type!r}: 'aiv', 'aic' and 'mixed' are accepted")
+    if core_type == "mixed":
+        if source is not None or aic_source is None or aiv_source is None:
+            raise ValueError("a mixed kernel takes aic_source= and aiv_source=, and no source=")
+        return [aic_source, aiv_source]
+    own = aic_source if core_type == "aic" else aiv_source
+    if (source is None) == (own is None):
+        raise ValueError(f"an {core_type} kernel takes source= or {core_type}_source=")
+    return [name for name in (source, own) if name is not None]
 
 
 jit = Jit()

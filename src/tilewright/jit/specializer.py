@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal
 
@@ -18,9 +19,11 @@ from tilewright.errors import ParserError, ParserSyntaxError, TilewrightError
 from tilewright.frontend.annotations import Directed, DynVar, InOut, Out
 from tilewright.frontend.capture import CapturedFunction, FunctionNode
 from tilewright.frontend.decorators import annotations_of
+from tilewright.frontend.external import read_external
 from tilewright.frontend.function import Options, parse_function
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import MISSING, Namespace
+from tilewright.frontend.program import FunctionSource
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Function, Program
@@ -38,7 +41,8 @@ from tilewright.jit._arguments import (
     read_signature,
 )
 from tilewright.jit._ast_analysis import SourceInfo
-from tilewright.jit._source import FunctionNames, Path, Resolution
+from tilewright.jit._source import FunctionNames, Resolution
+from tilewright.jit._source import Path as NamePath
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
 from tilewright.runtime.variants import Guard
 
@@ -54,6 +58,12 @@ class Definition:
     options: Options
     enclosing: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: tuple[tuple[str, str], ...] = ()
+    sources: tuple[Path, ...] = ()
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """Digests of its source files, as they are now; raises ValueError for a missing one."""
+        return tuple(map(_digest, self.sources))
 
     @property
     def name(self) -> str:
@@ -86,8 +96,15 @@ class Definition:
         level = o.level.name if o.level else None
         return (
             f"{self.info.digest} {self.kind} {o.func_type.name} {level} "
-            f"auto_scope={o.auto_scope} {facts}"
+            f"auto_scope={o.auto_scope} {facts} {' '.join(self.contents)}"
         )
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ValueError(f"the source {path} of an external kernel cannot be read") from error
 
 
 @dataclass(eq=False)
@@ -96,15 +113,15 @@ class Member:
 
     definition: Definition
     names: FunctionNames
-    resolutions: dict[Path, Resolution] = field(default_factory=dict[Path, Resolution])
-    helpers: dict[Path, Member] = field(default_factory=dict[Path, "Member"])
+    resolutions: dict[NamePath, Resolution] = field(default_factory=dict[NamePath, Resolution])
+    helpers: dict[NamePath, Member] = field(default_factory=dict[NamePath, "Member"])
 
     @property
     def info(self) -> SourceInfo:
         """The analysis of its source."""
         return self.definition.info
 
-    def text(self, path: Path) -> str | None:
+    def text(self, path: NamePath) -> str | None:
         """The source text that a path folds to, or None."""
         resolution = self.resolutions.get(path)
         if resolution is None or resolution.value is MISSING or path in self.helpers:
@@ -176,6 +193,7 @@ class Graph:
     digest: str
     guards: tuple[Guard, ...] | None
     is_portable: bool
+    contents: tuple[tuple[str, ...], ...] = ()
     signatures: dict[str, SignatureInfo] = field(default_factory=dict[str, SignatureInfo])
 
     @property
@@ -191,8 +209,15 @@ class Graph:
         return self.signatures[key]
 
     def is_current(self) -> bool:
-        """True while every name still means what it meant."""
-        return self.guards is not None and all(map(_source.holds, self.guards))
+        """True while every name still means what it meant, and no source file has changed."""
+        if self.guards is None or not all(map(_source.holds, self.guards)):
+            return False
+        return not self.has_sources or self.contents == _contents(self.members)
+
+    @cached_property
+    def has_sources(self) -> bool:
+        """True when some helper is written in another language."""
+        return any(member.definition.sources for member in self.members)
 
 
 _IN = ParamDirection.In
@@ -229,7 +254,7 @@ def build_graph(entry: Definition, discover: Discover) -> Graph:
     return _finished(list(members.values()))
 
 
-def _prefixes(path: Path) -> Iterable[Path]:
+def _prefixes(path: NamePath) -> Iterable[NamePath]:
     """A path, then ever shorter beginnings of it."""
     return (path[:length] for length in range(len(path), 0, -1))
 
@@ -254,9 +279,12 @@ def _finished(members: list[Member]) -> Graph:
                 text = f"dynamic {resolution.value.name}"
             if text is not None:
                 digest.update(f"\n{'.'.join(path)} = {text}".encode())
-    return Graph(
-        members, digest.hexdigest(), None if guards is None else _source.merged(guards), is_portable
-    )
+    unique = None if guards is None else _source.merged(guards)
+    return Graph(members, digest.hexdigest(), unique, is_portable, _contents(members))
+
+
+def _contents(members: list[Member]) -> tuple[tuple[str, ...], ...]:
+    return tuple(member.definition.contents for member in members)
 
 
 def _is_callee(value: Any) -> bool:
@@ -326,7 +354,7 @@ class Specializer:
 
     # Names
 
-    def fold(self, member: Member, path: Path) -> str | None:
+    def fold(self, member: Member, path: NamePath) -> str | None:
         """The text of an inherited name: a constant, or the name of what stays an object."""
         resolution = member.resolutions.get(path)
         if resolution is None or resolution.value is MISSING:
@@ -334,7 +362,7 @@ class Specializer:
         kept = self._kept_object(member, path, resolution.value)
         return member.text(path) if kept is None else self.unique_name(*kept)
 
-    def _kept_object(self, member: Member, path: Path, value: Any) -> tuple[Any, str] | None:
+    def _kept_object(self, member: Member, path: NamePath, value: Any) -> tuple[Any, str] | None:
         helper = member.helpers.get(path)
         if helper is not None:
             return helper, helper.definition.name
@@ -413,6 +441,8 @@ class Specializer:
         definition = variant.member.definition
         if variant.name in self._active:
             raise ParserSyntaxError(f"'{title}' calls itself", variant.signature.parameters[0].span)
+        if definition.options.external_source is not None:
+            return self._read_external(variant, types, title)
         self._active.append(variant.name)
         try:
             return parse_function(
@@ -426,6 +456,20 @@ class Specializer:
             )
         finally:
             self._active.pop()
+
+    def _read_external(
+        self, variant: Variant, types: Mapping[str, Type], title: str
+    ) -> Function:
+        evaluated = evaluated_annotations(variant.signature, types)
+        source = FunctionSource(
+            variant.node,
+            variant.names,
+            variant.captured.source,
+            variant.member.definition.options,
+            evaluated=evaluated,
+            name=title,
+        )
+        return read_external(source)
 
     def declare_inline(self, variant: Variant) -> None:
         """Shows an inline helper in the program, as a function nothing calls, when it has types."""
