@@ -375,8 +375,12 @@ class Lowering:
         node = self.nodes.get(value)
         if node is not None and node.kind is Kind.FREE:
             self.force(value)
-        else:
-            self.redirect(value, self.copy_of(value))
+            return
+        storage = self.storage_of(value)
+        assert storage is not None
+        before = Value(value.type, value.name)
+        self.stored[before] = storage
+        self.redirect(value, self.copy_of(before))
 
     def redirect(self, value: Value, storage: Storage) -> None:
         """For the rest of the block, `value` is in `storage`."""
