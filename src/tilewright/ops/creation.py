@@ -136,10 +136,10 @@ def iota_numpy(
 ) -> Any:
     axis %= len(shape)
     along = (1,) * axis + (-1,) + (1,) * (len(shape) - axis - 1)
-    line: Any = (np.arange(shape[axis]) * step).astype(dtype.numpy)
+    line = (np.arange(int(shape[axis])) * step).astype(dtype.numpy)
     with np.errstate(over="ignore"):
-        line = line + np.asarray(start).astype(dtype.numpy)
-    return np.broadcast_to(np.reshape(line, along), shape).copy()
+        numbers: Any = np.add(line, np.asarray(start).astype(dtype.numpy), dtype=dtype.numpy)
+    return np.array(np.broadcast_to(np.reshape(numbers, along), shape))
 
 
 @iota.structure

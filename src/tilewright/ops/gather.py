@@ -6,7 +6,7 @@ Where an index occurs twice in a put, the last element in row-major order stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -272,8 +272,7 @@ def put_along_type(x: Value, indices: Value, values: Value, *, axis: int) -> Typ
 @put_along.reference
 def put_along_numpy(x: Any, indices: Any, values: Any, *, axis: int) -> Array:
     found = np.broadcast_arrays(*_along(x, indices, axis))
-    order: Iterator[tuple[int, ...]] = np.ndindex(tuple(map(int, values.shape)))
-    for place in order:
+    for place in product(*map(range, map(int, values.shape))):
         x[tuple(at[place] for at in found)] = values[place]
     return x
 

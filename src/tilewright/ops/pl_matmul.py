@@ -12,8 +12,11 @@ from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InvalidOperationError
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
+from tilewright.ir.enums import PadValue
+from tilewright.ir.opdef import op_arguments
 from tilewright.ops import elementwise as E
 from tilewright.ops import matmul as M
+from tilewright.ops import memory, shape
 from tilewright.ops.adapt import (
     as_dtype,
     converted,
@@ -25,6 +28,8 @@ from tilewright.ops.adapt import (
     require_one_kind,
     require_shaped_value,
 )
+from tilewright.ops.pl_shape import padded, shaped_type
+from tilewright.ops.rules import is_fully_valid
 from tilewright.ops.words import dtype_of
 
 
@@ -34,7 +39,24 @@ def matrices(name: str, lhs: Any, rhs: Any) -> tuple[Value, Value, DType]:
     right = require_shaped_value(name, "rhs", rhs)
     require_one_kind(name, left, right)
     dtype = promoted(dtype_of(left), dtype_of(right))
-    return converted(left, dtype), converted(right, dtype), dtype
+    left, right = converted(left, dtype), converted(right, dtype)
+    return with_zero_padding(left), with_zero_padding(right), dtype
+
+
+def with_zero_padding(x: Value) -> Value:
+    """x with zeros outside its valid region, so that its padding adds nothing to a product."""
+    return x if has_zero_padding(x) else padded(x, PadValue.zero)
+
+
+def has_zero_padding(x: Value) -> bool:
+    """True for what is fully valid, or was loaded or padded with 0, perhaps moved since."""
+    if is_fully_valid(shaped_type("matmul", "operand", x)):
+        return True
+    while x.op is not None and x.op.opdef in (memory.move, shape.transpose):
+        x = x.op.operands[0]
+    if x.op is None or x.op.opdef is not shape.fillpad:
+        return x.op is not None and x.op.opdef is memory.load
+    return x.op.attrs["fill"] == 0
 
 
 def matmul(
@@ -57,6 +79,8 @@ def matmul(
 
 def _matmul_arguments(operation: Operation) -> dict[str, Any] | None:
     lhs, rhs = operation.operands
+    if not (has_zero_padding(lhs) and has_zero_padding(rhs)):
+        return None
     dtype = operation.attrs["dtype"]
     trans = {name: operation.attrs[name] for name in ("a_trans", "b_trans")}
     if is_tile(operation.result):
@@ -109,6 +133,11 @@ def as_condition(given: Any) -> Value | None:
     return given
 
 
+def _acc_arguments(operation: Operation) -> dict[str, Any] | None:
+    given = op_arguments(operation)
+    return given if has_zero_padding(given["lhs"]) and has_zero_padding(given["rhs"]) else None
+
+
 publish(
     M.acc,
     "matmul_acc",
@@ -116,6 +145,7 @@ publish(
     tensor={},
     tile={},
     tile_without=("a_trans", "b_trans"),
+    render=_acc_arguments,
 )
 
 

@@ -171,34 +171,20 @@ def slice(
         drop_dims=dropped,
         clamp=clamp,
     )
-    return part if pad_value is None else _padded(part, pad_value, valid_shape, dropped)
+    return part if pad_value in (None, PadValue.null) else padded(part, pad_value)
 
 
-_slice = shape.slice_
-
-
-def _padded(
-    part: Value, pad_value: Any, valid_shape: Sequence[Any] | None, dropped: tuple[int, ...]
-) -> Value:
-    type_ = shaped_type("slice", "input", part)
+def padded(x: Value, pad_value: Any) -> Value:
+    """x with its padding set and its valid region kept."""
+    type_ = shaped_type("slice", "input", x)
     valid = valid_of(type_)
-    if pad_value is PadValue.null or same_dims(valid, type_.shape):
-        return part
-    extents: Any = valid
-    if valid_shape is not None:
-        extents = shape.without(tuple(valid_shape), dropped)
-    if not same_dims(as_shape(extents), valid) or not all(map(_is_given, extents)):
-        raise ShapeMismatch(
-            "slice: the valid region is not known well enough to pad around it",
-            hint="slice without pad_value=, then use pl.fillpad",
-        )
-    return shape.set_valid(fillpad(part, pad_value), list(extents))
+    if same_dims(valid, type_.shape):
+        return x
+    return _fillpad(x, fill=as_fill(pad_value, type_.dtype), valid=valid, keep_valid=True)
 
 
-def _is_given(extent: Any) -> bool:
-    return isinstance(extent, (int, Value))
-
-
+_fillpad = shape.fillpad
+_slice = shape.slice_
 publish(
     shape.slice_,
     "slice",
@@ -216,8 +202,10 @@ def fillpad(value: Any, pad_value: Any = PadValue.zero) -> Value:
     return shape.fillpad(value, fill=as_fill(pad_value, type_.dtype), valid=valid_of(type_))
 
 
-def _fill_argument(operation: Operation) -> dict[str, Any]:
+def _fill_argument(operation: Operation) -> dict[str, Any] | None:
     (x,) = operation.operands
+    if operation.attrs["keep_valid"]:
+        return None
     fill = operation.attrs["fill"]
     for known in (PadValue.zero, PadValue.min, PadValue.max):
         if as_fill(known, dtype_of(x)) == fill:

@@ -519,22 +519,25 @@ set_valid.samples(
 
 
 @op("shape.fillpad")
-def fillpad(x: Value, *, fill: int | float, valid: Shape) -> Value:
-    """x with `fill` outside `valid`, which is the valid region of x; the result is fully valid."""
+def fillpad(x: Value, *, fill: int | float, valid: Shape, keep_valid: bool = False) -> Value:
+    """x with `fill` outside `valid`, which is the valid region of x.
+
+    The result is fully valid, or with `keep_valid` where x is.
+    """
     ...
 
 
 @fillpad.type_rule
-def fillpad_type(x: Value, *, fill: int | float, valid: Shape) -> Type:
+def fillpad_type(x: Value, *, fill: int | float, valid: Shape, keep_valid: bool) -> Type:
     type_ = require_shaped("fillpad", "x", x)
     require_same_shape("fillpad", "valid", valid, valid_of(type_))
     if isinstance(fill, float) and not type_.dtype.is_float():
         raise DTypeMismatch(f"fillpad: {fill} is not a value of {type_.dtype}")
-    return moved_type(type_, type_.shape, type_.dtype)
+    return moved_type(type_, type_.shape, type_.dtype, valid if keep_valid else None)
 
 
 @fillpad.reference
-def fillpad_numpy(x: Any, *, fill: int | float, valid: tuple[int, ...]) -> Array:
+def fillpad_numpy(x: Any, *, fill: int | float, valid: Any, keep_valid: bool) -> Array:
     result = np.full_like(x, fill)
     window = tuple(map(slice, valid))
     result[window] = x[window]
@@ -542,7 +545,7 @@ def fillpad_numpy(x: Any, *, fill: int | float, valid: tuple[int, ...]) -> Array
 
 
 @fillpad.structure
-def fillpad_loops(x: Value, *, fill: int | float, valid: Shape) -> Structure:
+def fillpad_loops(x: Value, *, fill: int | float, valid: Shape, keep_valid: bool) -> Structure:
     assert isinstance(x.type, ShapedType)
     dtype = x.type.dtype
     dims = domain(x.type.shape)
@@ -560,6 +563,7 @@ fillpad.samples(
         sample(tile(4, 8, valid=(3, 5)), fill=0.0, valid=(3, 5), dtypes=FLOATS),
         sample(tile(4, 8, valid=(3, 8)), fill=float("-inf"), valid=(3, 8)),
         sample(tile(4, 8), fill=1.0, valid=(4, 8)),
+        sample(tile(4, 8, valid=(3, 8)), fill=2.0, valid=(3, 8), keep_valid=True),
         fails(ShapeMismatch, tile(4, 8, valid=(3, 5)), fill=0, valid=(3, 8)),
         fails(DTypeMismatch, tile(4, 8, dtype=INT32), fill=0.5, valid=(4, 8)),
     ]

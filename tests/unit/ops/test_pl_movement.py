@@ -149,6 +149,13 @@ def test_products_of_tiles_accumulate_and_of_tensors_round() -> None:
     np.testing.assert_array_equal(run("pl.matmul", tensor(X), tensor(X), b_trans=True), X @ X.T)
 
 
+def test_padding_adds_nothing_to_a_product() -> None:
+    x = np.full((4, 4), np.nan, np.float32)
+    x[:, :2] = 1
+    found = run("pl.matmul", tile(x, valid=(4, 2)), tile(x.T.copy(), valid=(2, 4)))
+    np.testing.assert_array_equal(found, 2)
+
+
 def test_accumulation_starts_anew_on_a_condition() -> None:
     acc, one = np.ones((4, 4), np.float32), np.eye(4, dtype=np.float32)
     np.testing.assert_array_equal(run("pl.matmul_acc", tile(acc), tile(one), tile(one)), acc + one)
