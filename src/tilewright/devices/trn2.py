@@ -10,9 +10,6 @@ GEN3_INSTRUCTIONS = frozenset(
         "dma_copy.hwdge",
         "nc_matmul.double_row",
         "range_select",
-        "select_reduce",
-        "sequence_bounds",
-        "tensor_copy.bf16_psum",
     }
 )
 TRN2 = Device(

@@ -129,15 +129,15 @@ TARGET_TYPE = page(
     "incorrect_target_type",
     NKISyntaxError,
     "{op} is not supported on {given}",
-    """The target has no such instruction.
+    """The target has no such element type or operation.
 
     Bad::
 
-        nisa.select_reduce(dst=d, predicate=p, on_true=t, on_false=0.0)     # on trn1
+        nl.zeros((4, 8), dtype=nl.float8_e4m3fn)        # with platform_target="trn1"
 
     Good::
 
-        nl.where(p, t, 0.0)
+        nl.zeros((4, 8), dtype=nl.float8_e4m3)
     """,
 )
 ENGINE_OPS = page(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.dtypes import BOOL, FP32, INT8, INT32, DType
+from tilewright.errors.nki_instructions import BITVEC_INTEGER
 from tilewright.errors.nki_tensors import NUMPY_SHAPES, UNEXPECTED_OPERAND
 from tilewright.frontend import trace_access
 from tilewright.frontend.trace_access import require_dtype
@@ -21,7 +22,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise, matmul
 from tilewright.ops.cast import cast as cast_scalar
-from tilewright.ops.nki_dtypes import DIRECT, compute_dtype, promote_all, weak_dtype
+from tilewright.ops.nki_dtypes import DIRECT, compute_dtype, dtype_name, promote_all, weak_dtype
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace_sema import Sema
@@ -130,11 +131,21 @@ def binary(
     if isinstance(x, nki_tensor) and isinstance(y, nki_tensor):
         broadcast_shape(x.shape, y.shape)
     given = [dtype_of(x), dtype_of(y)]
+    if how.on_bits:
+        require_bits(given)
     promoted = promote_all(given)
     result = require_dtype(dtype) if dtype is not None else (BOOL if how.gives_bool else promoted)
     inside = _inner_dtype(how, given, promoted, result)
     value = how.op(value_of(sema, x, inside, mask), value_of(sema, y, inside, mask))
     return sema.tile(converted_value(value, result), mask=mask)
+
+
+def require_bits(dtypes: Sequence[DType]) -> None:
+    """Refuses operands whose bits are not integers."""
+    for name, dtype in zip(("x", "y"), dtypes):
+        if dtype.is_float():
+            given = dtype_name(dtype)
+            raise refusal(BITVEC_INTEGER, op=current_api(), name=name, given=given)
 
 
 def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, result: DType) -> DType:

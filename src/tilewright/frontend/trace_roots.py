@@ -43,6 +43,7 @@ class Root:
         is_mutable: bool = True,
         is_parameter: bool = False,
         is_output: bool = False,
+        is_allocated: bool = False,
         mask: Any = None,
     ) -> None:
         assert isinstance(version.type, ShapedType)
@@ -58,7 +59,7 @@ class Root:
         self.is_parameter = is_parameter
         self.is_output = is_output
         self.is_written = False
-        self.is_allocated = False
+        self.is_allocated = is_allocated
         self.mask = mask
         self.serial = next(_serials)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.dtypes import BF16, FP16, FP32, TF32, DType
 from tilewright.errors.nki_instructions import (
+    EXACT_ARCH,
     PAR_REDUCE_DTYPE,
     PAR_REDUCE_OP,
     REDUCE_DTYPE,
@@ -82,6 +83,7 @@ def nc_matmul(
     for name, operand in (("stationary", stationary), ("moving", moving)):
         require_matrix(require_tile(operand, name), name)
         _require_matrix_dtype(name, operand)
+    _require_mode(kwargs.get("perf_mode"))
     if stationary.shape[0] != moving.shape[0]:
         shapes = {"left": list(stationary.shape), "right": list(moving.shape), "note": ""}
         raise refusal(MATMUL_SHAPES, op="nc_matmul", **shapes)
@@ -94,6 +96,12 @@ def nc_matmul(
             raise refusal(VALID_SIZE, op="nc_matmul", name=name, given=extents, supported=wanted)
     result = product(stationary, moving, True)
     return result.astype(stationary.dtype) if is_transpose else result
+
+
+def _require_mode(mode: Any) -> None:
+    device = nki_ctx().device
+    if "double_row" in str(mode) and "nc_matmul.double_row" not in device.instructions:
+        raise refusal(EXACT_ARCH, op=f"nc_matmul with {mode}", wanted="trn2", given=device.name)
 
 
 def _require_matrix_dtype(name: str, x: nki_tensor) -> None:

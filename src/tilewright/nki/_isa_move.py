@@ -7,6 +7,8 @@ from typing import Any
 
 from tilewright.dtypes import FP32, INT32, UINT32
 from tilewright.errors.nki_instructions import (
+    FMA_LENGTH,
+    MEMCPY_SHAPE,
     MIN_ARCH,
     MIN_ARCH_HWDGE,
     NO_DEVICE,
@@ -36,7 +38,7 @@ from tilewright.nki._enums import oob_mode as oob_modes
 from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._isa_compute import accumulator, result_dtype_like, write_tile
 from tilewright.nki._isa_matrix import scratch
-from tilewright.nki._matmul import matrix
+from tilewright.nki._matmul import matrix, require_direct
 from tilewright.nki._memory import create, require_tensor, skip_outside
 from tilewright.nki._operands import (
     is_scalar,
@@ -53,7 +55,7 @@ from tilewright.ops import creation, shape
 from tilewright.ops import elementwise as ew
 from tilewright.ops.nki_alu import COMPARING, apply, as_bool, reduce_axes
 from tilewright.ops.nki_dtypes import LEAST
-from tilewright.ops.nki_math import number
+from tilewright.ops.nki_math import number, times
 
 FLOAT_MIN = LEAST[FP32]
 KEEP = 255
@@ -207,7 +209,6 @@ def select_reduce(
     **kwargs: Any,
 ) -> None:
     """dst = on_true where the predicate is nonzero, on_false elsewhere; optionally its maximum."""
-    require_instruction("select_reduce")
     if operation_name(reduce_op) != "maximum":
         raise refusal(UNSUPPORTED_OP, op="select_reduce", given=operation_name(reduce_op))
     plain = matrix(require_tile(on_true, "on_true"))
@@ -285,6 +286,7 @@ def dma_transpose(
 ) -> nki_tensor:
     """A new SBUF tile with the dimensions of `src` reversed as the transfer engine can."""
     given = require_tensor(src, "src")
+    require_direct(given)
     if given.ndim not in TRANSPOSES:
         raise refusal(RANK_LIMIT, op="dma_transpose", name="src", shape=list(given.shape), limit=4)
     order = tuple(axes) if axes is not None else TRANSPOSES[given.ndim]
@@ -448,7 +450,6 @@ def sequence_bounds(*, segment_ids: nki_tensor, dtype: Any = None, **kwargs: Any
 
     Elements of segment 0 get (N, -1).
     """
-    require_instruction("sequence_bounds")
     ids = matrix(require_tile(segment_ids, "segment_ids"))
     count = ids.shape[1]
     value, index = tile_value(ids, FP32), free_positions(ids)
@@ -464,6 +465,35 @@ def sequence_bounds(*, segment_ids: nki_tensor, dtype: Any = None, **kwargs: Any
         write_tile(result[:, 1, slice(i, i + 1)], stop)
     wanted = require_dtype(dtype) if dtype is not None else segment_ids.root.dtype
     return result_tile(tile_value(result, FP32), wanted)
+
+
+# ---------------------------------------------------------------------------- offloaded
+
+
+@nki_op("nisa._tiled_offloaded_memcpy")
+def _tiled_offloaded_memcpy(src: nki_tensor, dst: nki_tensor, **kwargs: Any) -> None:
+    """Copies a tensor of HBM to another of the same shape, tile by tile."""
+    if src.shape != dst.shape:
+        raise refusal(MEMCPY_SHAPE, src=list(src.shape), dst=list(dst.shape))
+    sema = nki_ctx().sema
+    trace_access.write(sema, dst, moved_value(sema, src, dst, None))
+
+
+@nki_op("nisa._tiled_offloaded_fma")
+def _tiled_offloaded_fma(
+    *srcs: nki_tensor, scales: Sequence[float], dst: nki_tensor, **kwargs: Any
+) -> None:
+    """dst = sum of scale * src over tensors of HBM, in FP32."""
+    if len(srcs) != len(scales):
+        raise refusal(FMA_LENGTH, srcs=len(srcs), scales=len(scales))
+    sema = nki_ctx().sema
+    total: Value | None = None
+    for src, scale in zip(srcs, scales):
+        value = converted_value(trace_access.fetch(sema, src, None, MemorySpace.Sbuf), FP32)
+        part = times(value, scale)
+        total = part if total is None else ew.add(total, part)
+    assert total is not None, "at least one source"
+    trace_access.write(sema, dst, converted_value(total, dst.root.dtype))
 
 
 # ---------------------------------------------------------------------------- queries

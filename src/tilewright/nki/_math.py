@@ -133,6 +133,7 @@ def logical_not(x: Any, *, dtype: Any = bool, mask: Any = None, **kwargs: Any) -
 @nki_op("nl.invert")
 def invert(x: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
     """The complement of the bits of each integer."""
+    trace_arith.require_bits([trace_arith.dtype_of(x)])
     return trace_arith.exact_unary(nki_ctx().sema, elementwise.not_, x, dtype, mask)
 
 

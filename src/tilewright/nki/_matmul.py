@@ -6,7 +6,12 @@ import math
 from typing import Any
 
 from tilewright.dtypes import BF16, FP16, FP32, DType
-from tilewright.errors.nki_tensors import DIMENSION_LIMIT, MATMUL_SHAPES, RANK_LIMIT
+from tilewright.errors.nki_tensors import (
+    DIMENSION_LIMIT,
+    INDIRECT_API,
+    MATMUL_SHAPES,
+    RANK_LIMIT,
+)
 from tilewright.frontend import trace_access
 from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace_arith import converted_value
@@ -46,6 +51,12 @@ def require_matrix(x: nki_tensor, name: str) -> None:
     """Refuses a tile of more than two dimensions."""
     if x.ndim > 2:
         raise refusal(RANK_LIMIT, op=current_api(), name=name, shape=list(x.shape), limit=2)
+
+
+def require_direct(x: nki_tensor) -> None:
+    """Refuses a view whose rows are chosen by a tile of indices."""
+    if x.is_indirect:
+        raise refusal(INDIRECT_API, op=current_api())
 
 
 def matrix(x: nki_tensor) -> nki_tensor:
@@ -99,6 +110,7 @@ def load_transpose2d(
 ) -> nki_tensor:
     """A new SBUF tile with the transpose of a matrix in HBM."""
     require_hbm(src, "src")
+    require_direct(src)
     require_matrix(src, "src")
     sema = nki_ctx().sema
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.errors.nki import warn_block_dimension
 from tilewright.errors.nki_control import SHARED_HBM_LEVEL
+from tilewright.errors.nki_instructions import TARGET_TYPE
 from tilewright.errors.nki_tensors import (
     BLOCK_DIMENSION,
+    CAPACITY_PSUM,
+    CAPACITY_SBUF,
     HBM_INIT_VALUE,
     PARTITION_LIMIT,
+    SCRATCHPAD_INIT_VALUE,
     UNEXPECTED_OPERAND,
     UNSUPPORTED_MEMORY,
 )
@@ -30,9 +35,11 @@ from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
 from tilewright.nki._enums import oob_mode
 from tilewright.ops import creation
+from tilewright.ops.nki_dtypes import dtype_name
 
 Shape = Any
 Dtype = Any
+GATED_DTYPES = frozenset({"float8_e4m3fn", "float8_e8m0fnu"})
 
 
 # ---------------------------------------------------------------------------- creation
@@ -99,7 +106,11 @@ def create(
         return _hbm_tensor(extents, dtype, buffer.space)
     axis = _partition_axis(shape)
     require_partitions(extents, axis)
+    require_on_target(dtype)
+    require_room(extents, axis, dtype, buffer)
     sema = nki_ctx().sema
+    if buffer.allocation is not None and fill is not None:
+        raise refusal(SCRATCHPAD_INIT_VALUE, name="tensor")
     if fill is None and buffer.space is MemorySpace.Psum:
         fill = 0
     if fill is None:
@@ -108,7 +119,7 @@ def create(
         number = float(fill) if dtype.is_float() else int(fill)
         given = bool(fill) if dtype.kind == "bool" else number
         value = creation.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
-    return sema.tile(value, partition_axis=axis)
+    return sema.tile(value, partition_axis=axis, is_allocated=buffer.allocation is not None)
 
 
 def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> nki_tensor:
@@ -122,6 +133,25 @@ def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> n
         return whole_tensor(ctx.kernel.new_output(extents, dtype, space))
     value = creation.create(shape=extents, dtype=dtype, space=MemorySpace.DDR)
     return whole_tensor(ctx.sema.new_root(value, MemorySpace.Hbm))
+
+
+def require_on_target(dtype: DType) -> None:
+    """Refuses an element type that only later targets have."""
+    device = nki_ctx().device
+    if dtype_name(dtype) in GATED_DTYPES and dtype_name(dtype) not in device.dtypes:
+        raise refusal(TARGET_TYPE, op=dtype_name(dtype), given=device.name)
+
+
+def require_room(extents: tuple[int, ...], axis: int, dtype: DType, buffer: Buffer) -> None:
+    """Refuses a tensor that is larger than the memory it is made in."""
+    device = nki_ctx().device
+    needed = math.prod(extents[axis + 1 :]) * dtype.nbytes
+    if buffer.space is MemorySpace.Psum:
+        banks = -(-needed // device.psum_bank_bytes)
+        if banks > device.psum_banks:
+            raise refusal(CAPACITY_PSUM, needed=banks, available=device.psum_banks)
+    elif needed > device.sbuf_partition_bytes:
+        raise refusal(CAPACITY_SBUF, needed=needed, available=device.sbuf_partition_bytes)
 
 
 def _partition_axis(shape: Any) -> int:

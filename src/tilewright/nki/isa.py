@@ -41,6 +41,8 @@ from tilewright.nki._isa_matrix import (
     tensor_tensor_scan,
 )
 from tilewright.nki._isa_move import (
+    _tiled_offloaded_fma,
+    _tiled_offloaded_memcpy,
     affine_select,
     builtin_custom_op,
     dma_copy,
@@ -61,6 +63,8 @@ from tilewright.nki._isa_move import (
 )
 
 __all__ = [
+    "_tiled_offloaded_fma",
+    "_tiled_offloaded_memcpy",
     "activation",
     "activation_reduce",
     "affine_select",
