@@ -17,7 +17,7 @@ help:
 	@echo "make bench      the benchmarks"
 
 run: $(STAMP)
-	$(BIN)/tilewright doctor $(ARGS)
+	$(BIN)/python examples/showcase.py $(ARGS)
 
 test: $(STAMP)
 	@$(BIN)/python -c "import torch" 2>/dev/null \

@@ -26,7 +26,7 @@ def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
 
 @nki.jit
 def softmax_traced(x):
-    rows, cols = x.shape
+    rows = x.shape[0]
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     for i in nl.affine_range(rows // ROWS):
         t = nl.load(x[i * ROWS : (i + 1) * ROWS, :])
@@ -46,7 +46,8 @@ def rms_norm(
             t = pl.load(x, [i, 0], [1, 2048])
             mean = pl.mul(pl.row_sum(pl.mul(t, t)), 1.0 / 2048)
             scale = pl.rsqrt(pl.add(mean, 1e-6))
-            pl.store(pl.mul(pl.row_expand_mul(t, scale), pl.load(gain, [0, 0], [1, 2048])), [i, 0], out)
+            scaled = pl.mul(pl.row_expand_mul(t, scale), pl.load(gain, [0, 0], [1, 2048]))
+            pl.store(scaled, [i, 0], out)
     return out
 
 

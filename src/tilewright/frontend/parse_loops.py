@@ -30,12 +30,12 @@ from tilewright.frontend.regions import (
 from tilewright.frontend.surface import LoopWord, as_attr
 from tilewright.frontend.values import as_number, constant, is_number, is_scalar, literal_of
 from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
-from tilewright.ir.affine import Expr, Symbol
+from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
-from tilewright.ops.extents import as_dim, constant_of
+from tilewright.ops.extents import as_dim, constant_of, last_index
 
 _MAX_READINGS = 8
 _OUTSIDE = "inside a loop that may not run"
@@ -466,8 +466,8 @@ def _index_range(
     stride = constant_of(step)
     if not isinstance(stride, int) or not (is_scalar(lo) and is_scalar(hi)):
         return None, None
-    first, end = as_dim(lo), as_dim(hi)
-    return (first, end - 1) if stride > 0 else (end + 1, first)
+    first, end = as_expr(as_dim(lo)), as_expr(as_dim(hi))
+    return (first, last_index(first, end, stride)) if stride > 0 else (end + 1, first)
 
 
 def _attributes(function: LoopWord, options: dict[str, Any]) -> dict[str, Any]:

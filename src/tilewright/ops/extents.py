@@ -108,3 +108,8 @@ def same_dims(a: Shape, b: Shape) -> bool:
 def extent_of(type_: ShapedType, axis: int) -> Dim:
     """Extent `axis` (negative counts from the end) of a type."""
     return type_.shape[axis]
+
+
+def last_index(low: Expr, high: Expr, step: int) -> Expr:
+    """The last value of range(low, high, step), where there is one; `step` is positive."""
+    return low + (high - 1 - low) // step * step

@@ -15,7 +15,7 @@ from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
-from tilewright.ops.extents import constant_of, expr_of
+from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.plan import Target, tied_root
@@ -92,7 +92,7 @@ def give_range(index: Value, bounds: Sequence[Value]) -> None:
     if index.has_symbol or not isinstance(step, int) or step < 1:
         return
     low, high = expr_of(bounds[0]), expr_of(bounds[1])
-    index.bind_symbol(Symbol(index.name or "i", low, high - 1))
+    index.bind_symbol(Symbol(index.name or "i", low, last_index(low, high, step)))
 
 
 def take_carries(
