@@ -83,7 +83,7 @@ def clean_environment(threads: int = 1) -> None:
     env = {k: v for k, v in os.environ.items() if k not in BLAS_VARIABLES}
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     env.update(TILEWRIGHT_BENCH_CLEAN="1", OMP_WAIT_POLICY="passive", TILEWRIGHT_NUM_THREADS=str(threads))
-    command = [*_scheduling(threads), sys.executable, *sys.argv]
+    command = [*_scheduling(threads), sys.executable, *sys.orig_argv[1:]]
     sys.exit(subprocess.call(command, env=env))
 
 

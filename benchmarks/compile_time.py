@@ -1,0 +1,105 @@
+"""How long compiling takes: first calls, growth with size, and the import."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Row
+from tilewright.frontend.text import parse_program
+from tilewright.ir.core import Program
+from tilewright.passes import pipeline
+
+WORDS = ("add", "mul", "maximum", "sub")
+_NUMBER = itertools.count()
+
+
+def source(ops: int, decorator: str = "pl.jit") -> str:
+    """A kernel of `ops` elementwise ops on [64, 256] tiles."""
+    params = ", ".join(f"{name}: pl.Tensor[[64, 256], pl.FP32]" for name in "xy")
+    body = [
+        "import tilewright.language as pl",
+        f"@{decorator}",
+        f"def chain({params}, out: pl.Out[pl.Tensor[[64, 256], pl.FP32]]):",
+        "    with pl.at(level=pl.Level.CORE_GROUP):",
+        "        a = pl.load(x, [0, 0], [64, 256])",
+        "        b = pl.load(y, [0, 0], [64, 256])",
+    ]
+    body += [f"        a = pl.{WORDS[i % 4]}(a, b)" for i in range(ops - 3)]
+    return "\n".join([*body, "        pl.store(a, [0, 0], out)", "    return out", ""])
+
+
+def fresh_module(text: str) -> ModuleType:
+    """`text` as a new module with a file, as an author's would be."""
+    name = f"bench_kernel_{next(_NUMBER)}"
+    path = Path(tempfile.mkdtemp()) / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    exec(compile(text, str(path), "exec"), vars(module))
+    return module
+
+
+def first_call(ops: int) -> float:
+    """Seconds of the first call of a fresh kernel in a warm process, median of seven."""
+    x, out = np.ones((64, 256), np.float32), np.empty((64, 256), np.float32)
+    times: list[float] = []
+    for _ in range(8):
+        kernel: Any = fresh_module(source(ops)).chain
+        start = time.perf_counter()
+        kernel(x, x, out)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def before_llvm(ops: int) -> float:
+    """Seconds from the source of a straight-line program to its loop IR, median of three."""
+    module = fresh_module(source(ops, "pl.function"))
+    text = Program("P", {"chain": module.chain}).as_python()
+    times: list[float] = []
+    for _ in range(3):
+        start = time.perf_counter()
+        pipeline.lower(parse_program(text), "chain")
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def import_time() -> tuple[float, float]:
+    """Seconds to import numpy, and tilewright after it, medians over fresh processes."""
+    code = (
+        "import time; a = time.perf_counter(); import numpy; b = time.perf_counter();"
+        "import tilewright; print(b - a, time.perf_counter() - b)"
+    )
+    pairs = [
+        tuple(map(float, subprocess.check_output([sys.executable, "-c", code]).split()))
+        for _ in range(7)
+    ]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+
+
+def bound(name: str, seconds: float, limit: float) -> Row:
+    """A row whose peer is a limit in seconds."""
+    return Row(name, {"tilewright": seconds, "limit": limit}, peer="limit", at_least=1.0)
+
+
+def rows() -> list[Row]:
+    """Every figure."""
+    small, large = before_llvm(500), before_llvm(5000)
+    numpy_import, ours = import_time()
+    return [
+        bound("first call, 30 ops, warm process", first_call(30), 25e-3),
+        bound("per op before LLVM, 5000 ops", large / 5000, 60e-6),
+        Row("5000 ops over 500 ops", {"tilewright": large, "12×": 12 * small}, "tilewright", "12×", 1.0),
+        bound("import tilewright beyond numpy", ours, 50e-3),
+        Row("import numpy, for comparison", {"tilewright": ours, "numpy": numpy_import}),
+    ]
