@@ -6,8 +6,11 @@ import importlib
 from typing import Any
 
 _ROOMS = frozenset(
-    "cache dist dtypes errors interp ir jit language nki passes runtime settings testing".split()
-)
+    (
+        "cache", "dist", "dtypes", "errors", "interp", "ir", "jit", "language", "nki", "passes",
+        "runtime", "settings", "testing",
+    )
+)  # fmt: skip
 _HOMES = {
     "CacheConfig": "cache",
     "CompiledProgram": "jit",

@@ -1,3 +1,4 @@
+# ruff: noqa: RET504  (kernels are language, not Python)
 """Rows P-019 to P-043: names fold into the program, and every folded name is in the key."""
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def test_p024_a_value_without_source_form_is_reported_by_its_name() -> None:
 
 
 def test_p025_names_come_from_module_and_enclosing_functions_and_closures_win() -> None:
-    BLOCK = 4  # noqa: N806  (hides the module's)
+    BLOCK = 4
 
     @pl.jit
     def k(x: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
@@ -128,7 +129,7 @@ def test_p025_names_come_from_module_and_enclosing_functions_and_closures_win() 
 
 @pl.jit
 def hides_step(x: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
-    STEP = 3.0  # noqa: N806
+    STEP = 3.0
     with pl.at(level=pl.Level.CORE_GROUP):
         pl.store(pl.add(pl.load(x, [0, 0], [16, 16]), STEP), [0, 0], out)
     return out
@@ -377,7 +378,7 @@ def test_p038_an_empty_cell_hides_a_global() -> None:
             return out
 
         if k is None:
-            ROWS = 3  # noqa: F841, N806  (never bound: the cell stays empty)
+            ROWS = 3
         return k
 
     with pytest.raises(errors.UndefinedVariableError, match="ROWS"):

@@ -1,3 +1,4 @@
+# ruff: noqa: RET504  (kernels are language, not Python)
 """Rows P-044 to P-052: dynamic dimensions stay symbolic, through helpers too."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def test_an_output_of_dynamic_shape_is_allocated_when_an_input_has_its_extent() 
 
 
 def test_extents_that_share_a_dimension_must_agree() -> None:
-    with pytest.raises(errors.ShapeMismatch, match="out.*dimension 0"):
+    with pytest.raises(errors.ShapeMismatch, match=r"out.*dimension 0"):
         inc(np.ones((4, 16), F32), np.ones((5, 16), F32))
 
 

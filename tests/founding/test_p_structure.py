@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (kernels are language, not Python)
 """Rows P-004 to P-018: who owns what in the room of the driver."""
 
 from __future__ import annotations
@@ -15,8 +16,20 @@ from tilewright.jit import _ast_analysis, specializer
 from tilewright.jit.decorator import JITFunction, jit
 
 ROOM = Path(specializer.__file__).parent
-MODULES = """decorator _arguments _ast_analysis _call_binding _tensor_meta specializer
-_specialize_body _specialize_values _specialize_types _source cache _persistent""".split()
+MODULES = (
+    "decorator",
+    "_arguments",
+    "_ast_analysis",
+    "_call_binding",
+    "_tensor_meta",
+    "specializer",
+    "_specialize_body",
+    "_specialize_values",
+    "_specialize_types",
+    "_source",
+    "cache",
+    "_persistent",
+)
 
 
 @pl.jit
@@ -53,7 +66,8 @@ def test_p006_p014_every_module_imports_alone_and_without_torch(name: str) -> No
 
 def test_p005_p015_only_decorator_keeps_compiled_objects_and_locks() -> None:
     for path in ROOM.glob("*.py"):
-        names = {n.attr for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Attribute)}  # noqa: E501
+        tree = ast.parse(path.read_text("utf-8"))
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert ("RLock" in names or "Lock" in names) is (path.stem == "decorator"), path.name
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, F821, RET504  (kernels are language, not Python)
 """Rows P-053 to P-081: Tile parameters of inline helpers."""
 
 from __future__ import annotations
@@ -263,7 +264,9 @@ def test_p069_p076_valid_extents_do_not_constrain_physical_ones() -> None:
 
 
 @pl.jit.inline(auto_scope=False)
-def scalar_and_symbol(t: pl.Tile[[n + M, 16], pl.FP32], n: pl.Scalar[pl.INDEX], u: pl.Tile[[M, 16], pl.FP32]) -> pl.Tile:  # noqa: E501
+def scalar_and_symbol(
+    t: pl.Tile[[n + M, 16], pl.FP32], n: pl.Scalar[pl.INDEX], u: pl.Tile[[M, 16], pl.FP32]
+) -> pl.Tile:
     return t
 
 
@@ -285,7 +288,7 @@ def test_p070_p073_known_scalars_come_first_and_symbols_are_shared() -> None:
 
 
 def test_p071_p072_separate_tiles_bind_separately_and_keep_their_types() -> None:
-    K1, K2 = pl.dynamic("K1"), pl.dynamic("K2")  # noqa: N806
+    K1, K2 = pl.dynamic("K1"), pl.dynamic("K2")
 
     @pl.jit.inline(auto_scope=False)
     def second(a: pl.Tile[[K1, 16], pl.FP32], b: pl.Tile[[K2, 16], pl.FP32]) -> pl.Tile:
@@ -304,12 +307,18 @@ def test_p071_p072_separate_tiles_bind_separately_and_keep_their_types() -> None
 
 
 @pl.jit.inline(auto_scope=False)
-def view_of_n(t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n, 64])], n: pl.Scalar[pl.INDEX]) -> pl.Tile:  # noqa: E501
+def view_of_n(
+    t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n, 64])],
+    n: pl.Scalar[pl.INDEX],
+) -> pl.Tile:
     return t
 
 
 @pl.jit.inline(auto_scope=False)
-def view_of_n_less_one(t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n - 1, 64])], n: pl.Scalar[pl.INDEX]) -> pl.Tile:  # noqa: E501
+def view_of_n_less_one(
+    t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n - 1, 64])],
+    n: pl.Scalar[pl.INDEX],
+) -> pl.Tile:
     return t
 
 
@@ -335,7 +344,10 @@ def test_p074_p075_scalars_constrain_views() -> None:
 
 def test_p077_a_stride_contract_of_scalars_needs_explicit_strides() -> None:
     @pl.jit.inline(auto_scope=False)
-    def h(t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(stride=[n, 1])], n: pl.Scalar[pl.INDEX]) -> pl.Tile:  # noqa: E501
+    def h(
+        t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(stride=[n, 1])],
+        n: pl.Scalar[pl.INDEX],
+    ) -> pl.Tile:
         return t
 
     with pytest.raises(errors.StrideMismatch, match="stride"):
@@ -373,5 +385,5 @@ def test_p081_entries_reject_tiles() -> None:
     def core(t: pl.Tile[[8, 64], pl.FP32, pl.MemorySpace.Vec]):
         return t
 
-    with pytest.raises(errors.ParserTypeError, match="'t' is a pl.Tile"):
+    with pytest.raises(errors.ParserTypeError, match=r"'t' is a pl\.Tile"):
         core.compile()

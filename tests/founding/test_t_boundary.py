@@ -414,7 +414,7 @@ def test_dont_trace_marks_the_same_function_in_both_forms() -> None:
         return n + 2
 
     assert dont_trace(f) is f and dont_trace()(g) is g and dont_trace(func=None)(g) is g
-    assert f.__nki_dont_trace__ is True and g.__nki_dont_trace__ is True  # type: ignore[attr-defined]
+    assert f.__nki_dont_trace__ is True and g.__nki_dont_trace__ is True
     assert (f(1), g(1)) == (2, 3)
     assert (dont_trace.__doc__ or "").strip() == (
         "Decorator to mark a function as not being traced by NKI."

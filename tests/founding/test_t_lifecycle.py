@@ -311,7 +311,7 @@ def test_operations_outside_a_kernel_are_refused_before_and_after() -> None:
     for call in (lambda: nl.program_id(0), lambda: nl.zeros((4, 8), dtype=nl.float32)):
         with pytest.raises(RuntimeError, match=OUTSIDE) as caught:
             call()
-        assert caught.value.code == "err_nki_api_outside_of_nki_kernel"  # type: ignore[attr-defined]
+        assert caught.value.code == "err_nki_api_outside_of_nki_kernel"
     applied(lambda t: t)
     with pytest.raises(RuntimeError, match=OUTSIDE):
         nl.add(1.0, 2.0)

@@ -10,7 +10,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -99,7 +99,7 @@ class Store:
         return True
 
     @contextmanager
-    def building(self, digest: str) -> Iterator[None]:
+    def building(self, digest: str) -> Generator[None]:
         """Keeps other processes from building the same entry, where the root can be written."""
         lock = self._lock(digest)
         if lock is None:
@@ -191,7 +191,7 @@ def decode(data: bytes) -> Entry:
     if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
         raise InvalidEntry("its checksum is wrong")
     try:
-        fields: dict[str, Any] = msgpack.unpackb(body)
+        fields = cast("dict[str, Any]", msgpack.unpackb(body))
         return Entry(
             fields["digest"],
             State(fields["state"]),

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
-import numpy as np
-
 from tilewright import settings
 from tilewright.cache import current_config
 from tilewright.codegen import machine
@@ -33,7 +31,7 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Everything worth knowing, failures included."""
     yield Finding("python", f"{platform.python_implementation()} {platform.python_version()}")
-    yield Finding("numpy", np.__version__)
+    yield Finding("numpy", metadata.version("numpy"))
     yield from _toolchain()
     slow = missing_assumption()
     yield Finding("native entry", f"not used: {slow}" if slow else "in use")

@@ -39,7 +39,8 @@ class Wish:
     @property
     def needs_compiling(self) -> bool:
         """True for stations below the tile level."""
-        return bool(self.after) or self.llvm or self.assembly or self.timings or self.level != "tile"
+        below = self.after or self.llvm or self.assembly or self.timings
+        return bool(below) or self.level != "tile"
 
 
 def load_kernels(file: Path) -> dict[str, Any]:

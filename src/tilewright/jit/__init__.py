@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Modules are imported when a name of theirs is first wanted, so that none drags in the rest."""
+    """A module is imported when a name of its is first wanted, so that none drags in the rest."""
     if name not in _HOMES:
         raise AttributeError(f"module 'tilewright.jit' has no attribute '{name}'")
     return getattr(importlib.import_module(f"tilewright.jit.{_HOMES[name]}"), name)

@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def stat_root(root: Path) -> dict[str, Any]:
     """Counts and bytes of the entries under a root."""
-    report: dict[str, Any] = {"root": str(root), "ready": 0, "generated": 0, "invalid": 0, "bytes": 0}
+    counts = dict.fromkeys(("ready", "generated", "invalid", "bytes"), 0)
+    report: dict[str, Any] = {"root": str(root), **counts}
     for path, entry in Store(root, readonly=True).entries():
         report["invalid" if entry is None else entry.state.value] += 1
         report["bytes"] += path.stat().st_size
@@ -92,9 +93,11 @@ Plan = tuple[JITFunction, RunConfig, dict[str, Any]]
 
 def read_plans(module: Any, data: Mapping[str, Any]) -> list[Plan]:
     """The requests of a warm-up file; raises BadWarmup naming the first wrong one."""
-    if data.get("schema_version") != SCHEMA_VERSION:
-        raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {data.get('schema_version')}")
-    cache = CacheConfig(**{"enabled": True, **data.get("cache", {})})
+    version, policy = data.get("schema_version"), dict[str, Any](data.get("cache", {}))
+    if version != SCHEMA_VERSION:
+        raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {version}")
+    policy.setdefault("enabled", True)
+    cache = CacheConfig(**policy)
     plans: list[Plan] = []
     for number, request in enumerate(data.get("requests", [])):
         try:

@@ -41,7 +41,7 @@ from tilewright.runtime.views import NotAnArray, describe_value, view_array
 from tilewright.source import Span
 
 
-class constexpr(Annotation):  # noqa: N801  (an annotation of the language)
+class constexpr(Annotation):
     """`n: pl.constexpr`: a parameter whose value is folded where it is used, once per value."""
 
     def __class_getitem__(cls, kind: Any) -> type[constexpr]:
@@ -209,7 +209,8 @@ class _SignatureReader:
                 return kept
             error.message = f"parameter '{name}': {error.message}"
             error.args = (error.message,)
-            raise error.locate(span)
+            error.locate(span)
+            raise
 
     def _refuse_mixture(self, argument: ast.arg) -> None:
         """One expression of a constexpr parameter and a local that nothing captured."""

@@ -184,9 +184,9 @@ def _call(
 ) -> Any:
     function = specializer.typed(variant, argument_types(p, variant, arguments))
     attrs = tuple(
-        (keyword.arg, as_attr(p.evaluate(keyword.value)))
+        (str(keyword.arg), as_attr(p.evaluate(keyword.value)))
         for keyword in node.keywords
-        if keyword.arg in FRAMEWORK_KEYWORDS and keyword.arg is not None
+        if keyword.arg in FRAMEWORK_KEYWORDS
     )
     results = emit_function_call(p, call, function, list(arguments.values()), attrs)
     return results[0] if len(results) == 1 else tuple(results) or None

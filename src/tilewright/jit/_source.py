@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tilewright.frontend.namespace import MISSING, Namespace, Snapshot
 from tilewright.frontend.surface import OpNamespace
@@ -31,8 +31,9 @@ class Resolution:
 
 def holds(guard: Guard) -> bool:
     """True when a guarded name still means the expected object."""
+    found: Any
     if isinstance(guard.container, dict):
-        found: Any = guard.container.get(guard.key, MISSING)  # pyright: ignore[reportUnknownMemberType]
+        found = cast("dict[Any, Any]", guard.container).get(guard.key, MISSING)
     else:
         found = cell_value(guard.container)
     return found is (MISSING if guard.missing else guard.expected)
@@ -82,12 +83,12 @@ class FunctionNames:
 
     def _member(self, resolution: Resolution, owner: Any, attribute: str) -> Any:
         found = getattr(owner, attribute, MISSING)
-        space = vars(owner)
-        if isinstance(space, dict) and space.get(attribute, MISSING) is found:
-            if resolution.guards is not None:
-                resolution.guards.append(Guard(space, attribute, found))  # pyright: ignore[reportUnknownArgumentType]
-        else:
+        space: object = owner.__dict__
+        guard = Guard(space, attribute, found)
+        if not isinstance(space, dict) or not holds(guard):
             resolution.guards = None
+        elif resolution.guards is not None:
+            resolution.guards.append(guard)
         return found
 
     def _guards(self, name: str, value: Any) -> list[Guard]:

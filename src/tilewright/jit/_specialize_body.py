@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tilewright.frontend.capture import FunctionNode
 from tilewright.jit import _specialize_values
@@ -92,8 +92,10 @@ class _Rewriter:
             folded = self._folded(node)
             if folded is not None:
                 return folded
+        if isinstance(node, list):
+            return [self.copied(item) for item in cast("list[Any]", node)]
         if not isinstance(node, ast.AST):
-            return [self.copied(item) for item in node] if isinstance(node, list) else node  # pyright: ignore[reportUnknownVariableType]
+            return node
         made = copy.copy(node)
         for name in node._fields:
             value = getattr(node, name, None)

@@ -7,7 +7,7 @@ import math
 from enum import Enum
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,9 +31,9 @@ def render_value(value: Any) -> str | None:
     if isinstance(value, Enum):
         return _render_enum(value)
     if isinstance(value, (int, np.integer)):
-        return repr(int(value))
+        return repr(int(cast(Any, value)))
     if isinstance(value, (float, np.floating)):
-        return _render_float(float(value))
+        return _render_float(float(cast(Any, value)))
     if isinstance(value, (list, tuple)):
         return _render_items(value)  # pyright: ignore[reportUnknownArgumentType]
     return _render_name(value)

@@ -17,6 +17,7 @@ from tilewright.jit.build import Artifact, interpreted
 from tilewright.jit.kernels import Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import Calling
+from tilewright.runtime.config import RunConfig
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Guard, Variant
 
@@ -84,8 +85,6 @@ class CompiledProgram(Launcher):
     @property
     def platform(self) -> str:
         """The legacy name of the target."""
-        from tilewright.runtime.config import RunConfig
-
         options = self.options
         config = RunConfig(backend_type=options.backend, execution_mode=options.mode)
         assert config.platform is not None

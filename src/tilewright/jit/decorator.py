@@ -22,6 +22,7 @@ from tilewright.ir.types import TileType, Type
 from tilewright.jit import (
     _arguments,
     _call_binding,
+    _graph,
     _persistent,
     cache,
     driver,
@@ -29,11 +30,12 @@ from tilewright.jit import (
     specializer,
 )
 from tilewright.jit._arguments import BoundCall, SignatureInfo
+from tilewright.jit._graph import Definition, Graph, HelperKind
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
-from tilewright.jit.specializer import Definition, Graph, HelperKind, Specializer
+from tilewright.jit.specializer import Specializer
 from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
@@ -82,7 +84,7 @@ class JITFunction(Launcher):
 
     @property
     def param_names(self) -> list[str]:
-        """The parameters that a compiled object takes, in order; constexpr ones are not among them."""
+        """The parameters that a compiled object takes, in order: all but the constexpr ones."""
         shells = self._current_graph().entry.shells
         return [p.name for p in shells if p.kind != "constexpr"]
 
@@ -211,7 +213,7 @@ class JITFunction(Launcher):
         """The dependency graph as the names are now."""
         graph = self._graph
         if graph is None or not graph.is_current():
-            self._graph = graph = specializer.build_graph(self.definition, self._discover)
+            self._graph = graph = _graph.build_graph(self.definition, self._discover)
         return graph
 
     def _discover(self, value: Any) -> Definition | None:

@@ -1,4 +1,4 @@
-"""Compile a finished program: which function is the entry, what is written, what is warned about."""
+"""Compile a finished program: which function is called, what is written, what is warned about."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def compile(
     missing dependencies and unwritten memory while it does. Raises author errors, located.
     """
     del skip_ptoas, enable_pypto_l0c_double_buffer
-    given = {
+    given: dict[str, Any] = {
         "save_kernels_dir": None if output_dir is None else str(output_dir),
         "strategy": strategy,
         "dump_passes": dump_passes,

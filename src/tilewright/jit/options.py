@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from tilewright import settings
 from tilewright.passes.context import (
@@ -40,31 +40,30 @@ class CompileProfiler:
     output directory.
     """
 
-    _active = threading.local()
-
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def __enter__(self) -> CompileProfiler:
-        self._stack().append(self)
+        _PROFILERS.stack.append(self)
         process.bump_epoch()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack().pop()
+        _PROFILERS.stack.pop()
         process.bump_epoch()
 
-    @classmethod
-    def _stack(cls) -> list[CompileProfiler]:
-        if not hasattr(cls._active, "stack"):
-            cls._active.stack = []
-        return cls._active.stack
-
-    @classmethod
-    def current(cls) -> CompileProfiler | None:
+    @staticmethod
+    def current() -> CompileProfiler | None:
         """The innermost active profiler of this thread, or None."""
-        stack = cls._stack()
-        return stack[-1] if stack else None
+        return _PROFILERS.stack[-1] if _PROFILERS.stack else None
+
+
+class _Profilers(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[CompileProfiler] = []
+
+
+_PROFILERS = _Profilers()
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class CompileOptions:
         )
 
     @contextmanager
-    def checks(self) -> Iterator[None]:
+    def checks(self) -> Generator[None]:
         """The pass context that the explicit diagnostic settings ask for."""
         explicit = (self.verification_level, self.diagnostic_phase, self.disabled_diagnostics)
         if all(setting is None for setting in explicit):
@@ -146,7 +145,7 @@ def resolve_options(config: RunConfig | None, execution: str | None = None) -> C
         emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
         analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
         distributed=config.distributed_config,
-        execution="checked" if config.checked else cast("Execution", execution or "native"),
+        execution="checked" if config.checked else execution or "native",
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
         profiling=config.compile_profiling or settings.COMPILE_PROFILING.read(),

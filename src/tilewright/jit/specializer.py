@@ -7,291 +7,28 @@ The specialized program is an AST with the author's spans, handed to the parser;
 from __future__ import annotations
 
 import ast
-import hashlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from types import FunctionType
-from typing import Any, Literal
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tilewright.errors import ParserError, ParserSyntaxError, TilewrightError
-from tilewright.frontend.annotations import Directed, DynVar, InOut, Out
+from tilewright.frontend.annotations import Directed, DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode
-from tilewright.frontend.decorators import annotations_of
 from tilewright.frontend.external import read_external
-from tilewright.frontend.function import Options, parse_function
-from tilewright.frontend.inline import InlineFunction
+from tilewright.frontend.function import parse_function
 from tilewright.frontend.namespace import MISSING, Namespace
 from tilewright.frontend.program import FunctionSource
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
+from tilewright.ir.affine import Symbol, symbols
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Function, Program
-from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import ParamDirection
-from tilewright.ir.affine import Symbol, symbols
 from tilewright.ir.types import TupleType, Type
-from tilewright.jit import _ast_analysis, _source, _specialize_body, _specialize_values
-from tilewright.jit._arguments import (
-    NO_DEFAULT,
-    Parameter,
-    SignatureInfo,
-    constexpr,
-    dims_of,
-    read_signature,
-)
-from tilewright.jit._ast_analysis import SourceInfo
-from tilewright.jit._source import FunctionNames, Resolution
+from tilewright.jit import _specialize_body, _specialize_values
+from tilewright.jit._arguments import Parameter, SignatureInfo, dims_of
+from tilewright.jit._graph import Graph, Member, is_callee
 from tilewright.jit._source import Path as NamePath
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
-from tilewright.runtime.variants import Guard
-
-HelperKind = Literal["entry", "host", "incore", "inline", "opaque", "extern", "graph"]
-
-
-@dataclass(eq=False)
-class Definition:
-    """A decorated function: what never changes between requests."""
-
-    function: FunctionType
-    kind: HelperKind
-    options: Options
-    enclosing: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    facts: tuple[tuple[str, str], ...] = ()
-    sources: tuple[Path, ...] = ()
-
-    @property
-    def contents(self) -> tuple[str, ...]:
-        """Digests of its source files, as they are now; raises ValueError for a missing one."""
-        return tuple(map(_digest, self.sources))
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.function.__name__
-
-    @cached_property
-    def info(self) -> SourceInfo:
-        """The analysis of its source."""
-        return _ast_analysis.analyse(self.function)
-
-    @cached_property
-    def defaults(self) -> dict[str, Any]:
-        """Default values by parameter."""
-        spec, function = self.info.node.args, self.function
-        positional = [argument.arg for argument in (*spec.posonlyargs, *spec.args)]
-        given = function.__defaults__ or ()
-        return {**dict(zip(positional[::-1], given[::-1])), **(function.__kwdefaults__ or {})}
-
-    @cached_property
-    def evaluated(self) -> dict[str, Any]:
-        """Annotations as Python evaluated them when the function was defined."""
-        return annotations_of(self.function)
-
-    @property
-    def key(self) -> str:
-        """Everything of the definition that selects an artifact."""
-        o = self.options
-        facts = ", ".join(f"{name}={value}" for name, value in self.facts)
-        level = o.level.name if o.level else None
-        return (
-            f"{self.info.digest} {self.kind} {o.func_type.name} {level} "
-            f"auto_scope={o.auto_scope} {facts} {' '.join(self.contents)}"
-        )
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise ValueError(f"the source {path} of an external kernel cannot be read") from error
-
-
-@dataclass(eq=False)
-class Member:
-    """A definition in one request: its names as they were when the request came."""
-
-    definition: Definition
-    names: FunctionNames
-    resolutions: dict[NamePath, Resolution] = field(default_factory=dict[NamePath, Resolution])
-    helpers: dict[NamePath, Member] = field(default_factory=dict[NamePath, "Member"])
-
-    @property
-    def info(self) -> SourceInfo:
-        """The analysis of its source."""
-        return self.definition.info
-
-    def text(self, path: NamePath) -> str | None:
-        """The source text that a path folds to, or None."""
-        resolution = self.resolutions.get(path)
-        if resolution is None or resolution.value is MISSING or path in self.helpers:
-            return None
-        return _specialize_values.render_value(resolution.value)
-
-    @cached_property
-    def constant_names(self) -> tuple[str, ...]:
-        """The parameters annotated `pl.constexpr`."""
-        return tuple(a.arg for a in self.info.parameters if self._is_constant(a))
-
-    def _is_constant(self, argument: ast.arg) -> bool:
-        if argument.annotation is None:
-            return False
-        node = _ast_analysis.unquoted(argument.annotation)
-        path = _ast_analysis.path_of(node.value if isinstance(node, ast.Subscript) else node)
-        return path is not None and self.names.resolve(path).value is constexpr
-
-    @cached_property
-    def shells(self) -> tuple[Parameter, ...]:
-        """The parameters without their types, which constexpr values may decide."""
-        return tuple(map(self._shell, self.info.parameters))
-
-    def _shell(self, argument: ast.arg) -> Parameter:
-        kind = "constexpr" if argument.arg in self.constant_names else "bare"
-        span = self.info.captured.source.span(argument)
-        default = self.definition.defaults.get(argument.arg, NO_DEFAULT)
-        return Parameter(argument.arg, kind, self._direction(argument), None, span, default)
-
-    def _direction(self, argument: ast.arg) -> ParamDirection:
-        given = self.definition.evaluated.get(argument.arg)
-        if isinstance(given, Directed):
-            return given.direction
-        node = argument.annotation and _ast_analysis.unquoted(argument.annotation)
-        path = _ast_analysis.path_of(node.value) if isinstance(node, ast.Subscript) else None
-        found = None if path is None else self.names.resolve(path).value
-        return _DIRECTIONS.get(found, ParamDirection.In) if isinstance(found, type) else _IN
-
-    def only_enclosing(self, name: str) -> bool:
-        """True for a local of the enclosing function that no closure holds."""
-        function = self.definition.function
-        return (
-            name in self.definition.enclosing
-            and name not in function.__code__.co_freevars
-            and name not in function.__globals__
-        )
-
-    def signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
-        """The parameters, for these values of constexpr parameters."""
-        return read_signature(
-            self.info,
-            self.names.names,
-            self.definition.evaluated,
-            constants,
-            defaults=self.definition.defaults,
-            only_enclosing=self.only_enclosing,
-        )
-
-
-@dataclass(eq=False)
-class Graph:
-    """The functions of one request, the entry first, and what they were when it came.
-
-    `guards` is None when some name cannot be guarded; `is_portable` says that the digest means
-    the same in another process.
-    """
-
-    members: list[Member]
-    digest: str
-    guards: tuple[Guard, ...] | None
-    is_portable: bool
-    contents: tuple[tuple[str, ...], ...] = ()
-    signatures: dict[str, SignatureInfo] = field(default_factory=dict[str, SignatureInfo])
-
-    @property
-    def entry(self) -> Member:
-        """The function that is called."""
-        return self.members[0]
-
-    def signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
-        """The entry's parameters for these constexpr values; read once."""
-        key = repr({n: _specialize_values.render_value(v) for n, v in constants.items()})
-        if key not in self.signatures:
-            self.signatures[key] = self.entry.signature(constants)
-        return self.signatures[key]
-
-    def is_current(self) -> bool:
-        """True while every name still means what it meant, and no source file has changed."""
-        if self.guards is None or not all(map(_source.holds, self.guards)):
-            return False
-        return not self.has_sources or self.contents == _contents(self.members)
-
-    @cached_property
-    def has_sources(self) -> bool:
-        """True when some helper is written in another language."""
-        return any(member.definition.sources for member in self.members)
-
-
-_IN = ParamDirection.In
-_DIRECTIONS: dict[Any, ParamDirection] = {Out: ParamDirection.Out, InOut: ParamDirection.InOut}
-
-Discover = Callable[[Any], "Definition | None"]
-"""Gives the definition that an object stands for in a body, or None: it is no helper."""
-
-
-def build_graph(entry: Definition, discover: Discover) -> Graph:
-    """Finds every helper that `entry` may call, in one snapshot of the names."""
-    request = _source.RequestNamespace()
-    members: dict[int, Member] = {}
-
-    def visit(definition: Definition) -> Member:
-        known = members.get(id(definition))
-        if known is not None:
-            return known
-        names = request.of(definition.function, definition.enclosing)
-        member = members[id(definition)] = Member(definition, names)
-        for path in definition.info.reads:
-            for prefix in _prefixes(path):
-                found = names.resolve(prefix)
-                member.resolutions[prefix] = found
-                helper = discover(found.value)
-                if helper is not None:
-                    member.helpers[prefix] = visit(helper)
-                    break
-                if _specialize_values.render_value(found.value) is not None:
-                    break
-        return member
-
-    visit(entry)
-    return _finished(list(members.values()))
-
-
-def _prefixes(path: NamePath) -> Iterable[NamePath]:
-    """A path, then ever shorter beginnings of it."""
-    return (path[:length] for length in range(len(path), 0, -1))
-
-
-def _finished(members: list[Member]) -> Graph:
-    digest = hashlib.sha256()
-    number = {id(member): index for index, member in enumerate(members)}
-    guards: list[Guard] | None = []
-    is_portable = True
-    for member in members:
-        digest.update(member.definition.key.encode())
-        for path, resolution in member.resolutions.items():
-            if guards is not None:
-                guards = None if resolution.guards is None else [*guards, *resolution.guards]
-            helper = member.helpers.get(path)
-            text = member.text(path)
-            if helper is not None:
-                text = f"helper {number[id(helper)]}"
-            elif text is None and _is_callee(resolution.value):
-                text, is_portable = f"object {id(resolution.value)}", False
-            elif text is None and isinstance(resolution.value, DynVar):
-                text = f"dynamic {resolution.value.name}"
-            if text is not None:
-                digest.update(f"\n{'.'.join(path)} = {text}".encode())
-    unique = None if guards is None else _source.merged(guards)
-    return Graph(members, digest.hexdigest(), unique, is_portable, _contents(members))
-
-
-def _contents(members: list[Member]) -> tuple[tuple[str, ...], ...]:
-    return tuple(member.definition.contents for member in members)
-
-
-def _is_callee(value: Any) -> bool:
-    return isinstance(value, (InlineFunction, Function))
-
-
-# ---- from a graph to a program -------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -368,7 +105,7 @@ class Specializer:
             return helper, helper.definition.name
         if isinstance(value, DynVar):
             return value, value.name
-        return (value, value.name) if _is_callee(value) else None
+        return (value, value.name) if is_callee(value) else None
 
     def unique_name(self, owner: Any, label: str) -> str:
         """The one name of an object in the specialized program."""
@@ -552,17 +289,12 @@ def source_text(specializer: Specializer) -> str:
 
 
 __all__ = [
-    "Definition",
     "DynDim",
-    "FunctionKind",
-    "Graph",
     "Helper",
-    "Member",
     "ShapeDim",
     "Specializer",
     "TensorMeta",
     "Variant",
-    "build_graph",
     "evaluated_annotations",
     "source_text",
 ]

@@ -1,3 +1,4 @@
+# ruff: noqa: RET504  (kernels are language, not Python)
 """Work in an orchestration stands in a scope that gives it a core."""
 
 from __future__ import annotations

@@ -1,0 +1,137 @@
+"""The command line says what it finds, and fails with a reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cache import Entry, State, Store
+from tilewright.cli.app import app
+
+KERNEL = """
+import tilewright.language as pl
+
+@pl.jit
+def add_c(x: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.add(pl.load(x, [0, 0], [16, 16]), 3.0), [0, 0], out)
+    return out
+
+@pl.program
+class Two:
+    @pl.function
+    def main(self, x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:
+        y: pl.Tensor[[8], pl.FP32] = pl.exp(x)
+        return y
+
+if __name__ == "__main__":
+    print("it ran")
+    add_c.compile(nothing=1)
+"""
+runner = CliRunner()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[str]:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNEL, encoding="utf-8")
+    yield str(path)
+
+
+def test_run_executes_a_file_and_shows_author_errors(file: str) -> None:
+    done = runner.invoke(app, ["run", file])
+    assert done.exit_code == 1
+    assert "it ran" in done.output and "has no parameter 'nothing'" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_show_prints_every_program_of_a_file(file: str) -> None:
+    done = runner.invoke(app, ["show", file])
+    assert done.exit_code == 0 and "class add_c" in done.output and "class Two" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--level", "loop"], "pl.loop.lanes"),
+        (["--after", "inline_calls"], "pl.load"),
+        (["--llvm"], "define i32 @kernel"),
+        (["--asm"], "kernel"),
+        (["--source"], "pl.store(pl.add"),
+        (["--timings"], "total"),
+    ],
+)
+def test_show_stops_at_any_station(file: str, options: list[str], text: str) -> None:
+    done = runner.invoke(app, ["show", file, "--kernel", "add_c", *options])
+    assert done.exit_code == 0 and text in done.output and "Two" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--kernel", "nothing"], "add_c, Two"),
+        (["--after", "nothing"], "inline_calls"),
+        (["--level", "metal"], "'tile' and 'loop'"),
+    ],
+)
+def test_show_says_what_there_is_instead(file: str, options: list[str], text: str) -> None:
+    done = runner.invoke(app, ["show", file, *options])
+    assert done.exit_code == 1 and text in done.output
+
+
+def test_ops_lists_names_and_shows_pages() -> None:
+    listed = runner.invoke(app, ["ops", "row_"])
+    assert listed.exit_code == 0 and "pl.row_max" in listed.output
+    page = runner.invoke(app, ["ops", "pl.row_sum"])
+    assert "tmp_tile" in page.output and "Sum over" in page.output
+    assert runner.invoke(app, ["ops", "no such operation"]).exit_code == 1
+
+
+def test_doctor_finds_the_toolchain_and_bad_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy = runner.invoke(app, ["doctor"])
+    assert healthy.exit_code == 0 and "llvm" in healthy.output and "FAIL" not in healthy.output
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "maybe")
+    sick = runner.invoke(app, ["doctor"])
+    assert sick.exit_code == 1 and "TILEWRIGHT_CACHE='maybe'" in sick.output
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    store = Store(tmp_path / "root")
+    for number in range(3):
+        parts = (("kernel", "k"), ("constant n", str(number)))
+        digest = f"{number:02x}" + "0" * 62
+        entry = Entry(digest, State.READY, parts, {"object": b"x" * 1000}, created=1.0 + number)
+        store.publish(entry)
+        os.utime(store.path(digest, State.READY), (1e9 + number, 1e9 + number))
+    return str(store.root)
+
+
+def test_cache_ls_and_stats_count_entries(root: str) -> None:
+    listed = runner.invoke(app, ["cache", "ls", "--root", root])
+    assert listed.output.count("ready") == 3
+    assert "ready      3" in runner.invoke(app, ["cache", "stats", "--root", root]).output
+
+
+def test_cache_why_names_the_part_that_changed(root: str) -> None:
+    done = runner.invoke(app, ["cache", "why", "k", "--root", root])
+    assert "constant n: 0 -> 1" in done.output and "constant n: 1 -> 2" in done.output
+    assert runner.invoke(app, ["cache", "why", "other", "--root", root]).exit_code == 1
+
+
+def test_cache_prune_keeps_what_was_used_last(root: str) -> None:
+    done = runner.invoke(app, ["cache", "prune", "--max-size", "2k", "--root", root])
+    assert done.output.strip() == "2 removed"
+    assert [path.stem[:2] for path in Store(root).files()] == ["02"]
+
+
+def test_cache_verify_finds_and_removes_damage(root: str) -> None:
+    path = Store(root).files()[0]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert runner.invoke(app, ["cache", "verify", "--root", root]).exit_code == 1
+    assert runner.invoke(app, ["cache", "verify", "--root", root, "--fix"]).exit_code == 0
+    assert not path.exists()
