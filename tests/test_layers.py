@@ -32,8 +32,8 @@ OPTIONAL = {"torch", "mpi4py", "llvmlite", "ml_dtypes"}
 # Where LLVM may be imported, inside a function.
 LLVM_HOMES = ("tilewright/codegen/", "tilewright/runtime/load.py", "tilewright/runtime/stub.py")
 
-# The named exceptions: they resolve module names by importlib, when called. `__getattr__` is that of
-# packages which import a module when it is first named; `warm_module` imports the user's.
+# The named exceptions: they resolve module names by importlib, when called. `__getattr__` is that
+# of packages which import a module when it is first named; `warm_module` imports the user's.
 DYNAMIC_IMPORTS = ("TraceContext._exclude_modules", "__getattr__", "warm_module")
 
 

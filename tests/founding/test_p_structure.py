@@ -1,4 +1,4 @@
-# ruff: noqa: E501  (kernels are language, not Python)
+
 """Rows P-004 to P-018: who owns what in the room of the driver."""
 
 from __future__ import annotations

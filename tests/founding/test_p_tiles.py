@@ -1,4 +1,4 @@
-# ruff: noqa: E501, F821, RET504  (kernels are language, not Python)
+# ruff: noqa: F821, RET504  (kernels are language, not Python)
 """Rows P-053 to P-081: Tile parameters of inline helpers."""
 
 from __future__ import annotations
