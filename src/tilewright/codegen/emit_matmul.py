@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, emits
-from tilewright.codegen.index import Num
+from tilewright.codegen.formats import REGISTER_ELEMENT
+from tilewright.codegen.index import Index, Num
 from tilewright.codegen.matmul import Matmul, require_matmul, workspace_bytes
 from tilewright.codegen.operands import Buffer
 from tilewright.codegen.packing import source_element
+from tilewright.codegen.words import cast, constant, word
 from tilewright.codegen.work import Work, estimate_one
-from tilewright.errors import InternalError
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
@@ -28,6 +29,11 @@ class Matrix:
     dtype: str
     shape: tuple[Num, Num]
     strides: tuple[Num, Num]
+
+    def offset(self, index: Index, row: Num, column: Num) -> Num:
+        """Where an element is."""
+        down, along = self.strides
+        return index.add(index.mul(row, down), index.mul(column, along))
 
     @property
     def transposed(self) -> Matrix:
@@ -71,14 +77,14 @@ class Problem:
         )
 
 
-def plan_matmul(c: Matrix, a: Matrix, b: Matrix) -> Problem:
-    """How to compute c = a @ b; InternalError if an operand has no axis of unit stride."""
+def plan_matmul(c: Matrix, a: Matrix, b: Matrix) -> Problem | None:
+    """How to compute c = a @ b; None if an operand has no axis of unit stride."""
     swapped = c.unit_axis == 0 and c.strides[1] != 1
     if swapped:
         c, a, b = c.transposed, b.transposed, a.transposed
     axes = (c.unit_axis, a.unit_axis, b.unit_axis)
     if None in axes or axes[0] != 1:
-        raise InternalError("loop.matmul: an operand has no axis of unit stride")
+        return None
     (m, k), n = a.shape, b.shape[1]
     spec = Matmul(
         a.dtype,
@@ -118,7 +124,11 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
     """A call of the matmul of this shape and layout, or a grid of calls for all threads."""
     buffers = [e.buffer(value) for value in op.operands]
     c, a, b = (as_matrix(buffer) for buffer in buffers)
-    problem = plan_matmul(c, *turned(op, a, b))
+    a, b = turned(op, a, b)
+    problem = plan_matmul(c, a, b)
+    if problem is None:
+        multiply_anywhere(e, op, (c, a, b))
+        return
     pointers = (buffers[0].pointer, buffers[1].pointer, buffers[2].pointer)
     if problem.swapped:
         pointers = (pointers[0], pointers[2], pointers[1])
@@ -128,6 +138,36 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
         call.write(e, e.index.place(e.arena, e.scratch(op), "i8"))
         return
     write_grid(e, call, e.scratch(op), work)
+
+
+def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix, Matrix]) -> None:
+    """Operands of any strides: the same chains, one at a time."""
+    c, a, b = matrices
+    pointers = [e.buffer(value).pointer for value in op.operands]
+    index, text = e.index, e.text
+    kind = "INT32" if c.dtype == "INT32" else "FP32"
+    element = REGISTER_ELEMENT[kind]
+    with index.steps(0, c.shape[0], 1) as i, index.steps(0, c.shape[1], 1) as j:
+        place = index.place(pointers[0], c.offset(index, i, j), element)
+        start = constant(0, kind, 1)
+        if op.attrs["accumulate"]:
+            start = text.let(f"load {element}, ptr {place}, align 4")
+        with text.loop(0, a.shape[1], 1, [(element, start)]) as state:
+            k = state.counter
+            factors = [
+                load_wide(e, pointers[1], a, a.offset(index, i, k), kind),
+                load_wide(e, pointers[2], b, b.offset(index, k, j), kind),
+            ]
+            state.following = [word(text, "fma", kind, 1, *factors, state.carries[0])]
+        text.do(f"store {element} {state.carries[0]}, ptr {place}, align 4")
+
+
+def load_wide(e: Emitter, pointer: str, matrix: Matrix, offset: Num, kind: str) -> str:
+    """One element as FP32 or INT32."""
+    element = source_element(matrix.dtype)
+    place = e.index.place(pointer, offset, element)
+    value = e.text.let(f"load {element}, ptr {place}, align 1")
+    return cast(e.text, matrix.dtype, kind, "rint", 1, value)
 
 
 def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
@@ -240,6 +280,8 @@ def matmul_scratch(op: Operation, isa: Isa) -> int:
     """The bytes of workspace of a loop.matmul, as one call or as a grid."""
     c, a, b = (typed_matrix(value) for value in op.operands)
     problem = plan_matmul(c, *turned(op, a, b))
+    if problem is None:
+        return 0
     whole = workspace_bytes(problem.spec, isa)
     if not is_long(estimate_one(op)):
         return whole

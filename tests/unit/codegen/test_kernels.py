@@ -28,7 +28,8 @@ from unit.codegen.kernels import (
     lanes,
     native,
 )
-from unit.codegen.native_code import NUMPY, available_isas
+from unit.codegen.native_code import NUMPY, available_isas, target_for
+from unit.codegen.test_words_math import undefined_symbols
 from unit.interp.build import INOUT, for_loop, if_else, while_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -640,3 +641,30 @@ def test_outputs_that_are_read_stay_in_the_caches() -> None:
     isa = available_isas()[0]
     assert "nontemporal !0" not in emit(elementwise(1000), isa)[0].text
     assert "nontemporal !0" not in emit(softmax(4096, 4096), isa)[0].text
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16, INT8])
+def test_matmul_of_operands_that_are_nowhere_dense(dtype: DType) -> None:
+    result = INT32 if dtype is INT8 else FP32
+
+    def body(a: Value, b: Value, c: Value) -> None:
+        left = loop.view(a, (index(0), index(0)), shape=(7, 9), strides=(40, 2))
+        right = loop.view(b, (index(1), index(0)), shape=(9, 6), strides=(30, 3))
+        target = loop.view(c, (index(0), index(0)), shape=(7, 6), strides=(24, 2))
+        loop.matmul(target, left, right)
+        loop.matmul(target, left, right, accumulate=True)
+
+    params = [("a", buffer(7, 40, dtype=dtype), IN), ("b", buffer(10, 30, dtype=dtype), IN)]
+    p = kernel_program([*params, ("c", buffer(7, 24, dtype=result), INOUT)], body)
+    a, b = (np.round(data(*s, dtype=dtype).astype(np.float32) * 3) for s in ((7, 40), (10, 30)))
+    a, b = a.astype(NUMPY[dtype.name]), b.astype(NUMPY[dtype.name])
+    agree(p, a, b, np.full((7, 24), 5, result.numpy))
+
+
+def test_kernels_need_no_library() -> None:
+    programs = [softmax(20, 100), elementwise(symbol("n", 0) + 0, FP16)]
+    programs += [extreme(40, "argmax", FP32, INDEX), reduction(99, "mul", INT64, 1)]
+    for isa in available_isas():
+        for p in programs:
+            kernel, _ = emit(p, isa)
+            assert undefined_symbols(kernel.compile(target_for(isa))) == []
