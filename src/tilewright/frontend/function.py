@@ -93,7 +93,8 @@ def parse_function(
     )
     signature = reader.read(node, skip=1 if is_method else 0)
     builder = Builder()
-    state = State(builder, callees or NoCallees(), params=signature.params)
+    around = callees or NoCallees()
+    state = State(builder, around, params=signature.params, is_text=declare is not None)
     for param in signature.params:
         if isinstance(param.type, TensorType):
             state.versions.own(param)

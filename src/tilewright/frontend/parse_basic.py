@@ -235,7 +235,9 @@ def static_print(p: FunctionParser, node: ast.Call, function: Any) -> None:
 def static_assert(p: FunctionParser, node: ast.Call, function: Any) -> None:
     """Refuses the kernel when a compile-time condition is false."""
     del function
+    saved, p.state.is_text = p.state.is_text, False
     arguments = p.items(node.args)
+    p.state.is_text = saved
     message = (arguments[1:] or [p.keywords(node).get("msg", "")])[0]
     if isinstance(arguments[0], Value):
         raise ParserTypeError("pl.static_assert needs a compile-time condition", p.span(node))

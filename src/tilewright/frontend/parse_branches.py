@@ -48,9 +48,12 @@ class Join:
 
 @statement(ast.If)
 def parse_if(p: FunctionParser, node: ast.If) -> None:
-    """A compile-time condition selects an arm now; a BOOL scalar makes a branch."""
-    test = p.evaluate(node.test)
-    if isinstance(test, (bool, np.bool_)):
+    """A compile-time condition selects an arm now; a BOOL scalar makes a branch.
+
+    A printed program says what it is: in a text every `if` is a branch.
+    """
+    test = p.operand(node.test) if p.state.is_text else p.evaluate(node.test)
+    if isinstance(test, (bool, np.bool_)) and not p.state.is_text:
         _read_selected(p, node.body if test else node.orelse)
         return
     condition = p.emitted(node.test, as_condition, test)

@@ -96,6 +96,7 @@ class State:
     errors: list[TilewrightError] = field(default_factory=list[TilewrightError])
     symbols: dict[Symbol, Value] = field(default_factory=dict[Symbol, Value])
     params: tuple[Value, ...] = ()
+    is_text: bool = False
     depth: int = 0
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
 
@@ -360,23 +361,34 @@ class FunctionParser(Evaluator):
             "Values have .shape, .dtype and .rank; other operations are called as pl.f(x).",
         )
 
+    def as_printed(self, *operands: Any) -> tuple[Any, ...]:
+        """Operands of an operator: in a text, where nothing folds, numbers are constants."""
+        if self.state.is_text and all(map(is_number, operands)):
+            return tuple(map(constant, operands))
+        return operands
+
     def binary(self, node: ast.BinOp, left: Any, right: Any) -> Any:
+        left, right = self.as_printed(left, right)
         if _symbolic(left) or _symbolic(right):
             return self.emitted(node, operators.emit_binary, node.op, left, right)
         return super().binary(node, left, right)
 
     def unary(self, node: ast.UnaryOp, operand: Any) -> Any:
+        if not _is_signed_literal(node):
+            (operand,) = self.as_printed(operand)
         if isinstance(operand, Value):
             return self.emitted(node, operators.emit_unary, node.op, operand)
         return super().unary(node, operand)
 
     def compare(self, node: ast.Compare, left: Any, right: Any) -> Any:
         identity = isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        left, right = self.as_printed(left, right)
         if not identity and (_symbolic(left) or _symbolic(right)):
             return self.emitted(node, operators.emit_compare, node.ops[0], left, right)
         return super().compare(node, left, right)
 
     def bool_op(self, node: ast.BoolOp, values: list[Any]) -> Any:
+        values = list(self.as_printed(*values))
         if any(map(_symbolic, values)):
             return self.emitted(node, operators.emit_bool, node.op, values)
         return super().bool_op(node, values)
@@ -480,6 +492,12 @@ def _rule_of(function: Any) -> CalleeRule | None:
 
 class Self:
     """What `self` is in the body of a program's function."""
+
+
+def _is_signed_literal(node: ast.UnaryOp) -> bool:
+    """True for `-3`, a literal; `-(3)` negates one."""
+    adjacent = node.operand.col_offset == node.col_offset + 1
+    return isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and adjacent
 
 
 def _symbolic(given: Any) -> bool:

@@ -140,3 +140,24 @@ def f(x: pl.Buffer[[8, 8], pl.FP32, pl.Mem.DDR], n: pl.Scalar[pl.INDEX]):
 """
     function = pl.parse(text)
     ir.assert_structural_equal(function, pl.parse(function.as_python()))
+
+
+def test_a_branch_on_a_constant_stays_a_branch() -> None:
+    text = """
+@pl.function
+def f(n: pl.Scalar[pl.INDEX]):
+    always: pl.Scalar[pl.BOOL] = True
+    if True:
+        y = pl.yield_(n)
+    else:
+        y = pl.yield_(n + 1)
+    if always:
+        z = pl.yield_(y)
+    else:
+        z = pl.yield_(n)
+    return z
+"""
+    function = pl.parse(text)
+    assert isinstance(function, Function)
+    assert [op.name for op in function.body.ops].count("control.if") == 2
+    ir.assert_structural_equal(function, pl.parse(function.as_python()))
