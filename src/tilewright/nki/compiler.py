@@ -119,7 +119,7 @@ def force_auto_alloc(kernel: F) -> F:
 
 def enable_stack_allocator(kernel: Any = None, log_level: int = 50) -> Any:
     """The kernel itself: allocation is automatic. Also usable with arguments."""
-    return kernel if kernel is not None else lambda each: each  # pyright: ignore[reportUnknownLambdaType,reportUnknownVariableType]
+    return force_auto_alloc if kernel is None else kernel
 
 
 __all__ = [

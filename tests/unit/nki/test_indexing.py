@@ -1,0 +1,234 @@
+"""Subscripts, masks, views, and what a mask leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+from tilewright.errors import TilewrightError
+
+X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
+
+
+def run(body: Callable[..., Any], shape: tuple[int, ...], *arrays: Any, grid: Any = ()) -> Any:
+    """What a kernel gives whose body stores into an output of `shape`."""
+
+    @nki.jit
+    def kernel(*tensors):
+        out = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        body(out, *tensors)
+        return out
+
+    given_arrays = arrays or (X,)
+    return kernel[grid](*given_arrays) if grid else kernel(*given_arrays)
+
+
+VIEWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "slices": (lambda x: x[3:9, 2:40], lambda x: x[3:9, 2:40]),
+    "steps": (lambda x: x[0:64:2, 1::3], lambda x: x[0:64:2, 1::3]),
+    "negative": (lambda x: x[-4:, :-8], lambda x: x[-4:, :-8]),
+    "ellipsis": (lambda x: x[..., 5:9], lambda x: x[..., 5:9]),
+    "ds": (lambda x: x[nl.ds(7, 4), nl.ds(8, 8)], lambda x: x[7:11, 8:16]),
+    "ranges": (
+        lambda x: x[2 * nl.arange(8)[:, None] + 1, nl.arange(4, 10)[None, :]],
+        lambda x: x[1:17:2, 4:10],
+    ),
+    "grid": (lambda x: x[nl.mgrid[0:8, 0:6].p, nl.mgrid[0:8, 0:6].x + 3], lambda x: x[0:8, 3:9]),
+    "one row": (lambda x: x[nl.arange(6)[:, None] * 0 + 5, nl.arange(4)[None, :]],
+                lambda x: np.broadcast_to(x[5:6, :4], (6, 4))),
+    "swapped": (
+        lambda x: x[nl.arange(8)[None, :], nl.arange(6)[:, None]],
+        lambda x: x[:8, :6].T,
+    ),
+    "quotients": (
+        lambda x: x[nl.arange(8)[:, None] // 2, nl.arange(12)[None, :] % 4],
+        lambda x: x[np.arange(8)[:, None] // 2, np.arange(12)[None, :] % 4],
+    ),
+    "reshape": (
+        lambda x: x.reshape((32, 4, 48))[:, 1, 0:6],
+        lambda x: x.reshape(32, 4, 48)[:, 1, :6],
+    ),
+    "reshape -1": (lambda x: x.reshape((64, -1)), lambda x: x.reshape(64, -1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_hbm_loads_what_numpy_shows(name: str) -> None:
+    view, want = VIEWS[name]
+    expected = want(X)
+    got = run(lambda out, x: nl.store(out, nl.load(view(x))), expected.shape)
+    assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_on_chip_reads_what_numpy_shows(name: str) -> None:
+    view, want = VIEWS[name]
+    expected = want(X)
+    got = run(lambda out, x: nl.store(out, nl.copy(view(nl.load(x)))), expected.shape)
+    assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("one row", "quotients")])
+def test_a_view_on_chip_is_written_in_place(name: str) -> None:
+    view, _ = VIEWS[name]
+
+    def body(out, x):
+        t = nl.load(x)
+        part = view(t)
+        part[...] = part * 2.0 + 1.0
+        nl.store(out, t)
+
+    want = X.copy()
+    positions = np.arange(X.size).reshape(X.shape)
+    touched = np.isin(positions, VIEWS[name][1](positions))
+    want[touched] = want[touched] * 2 + 1
+    assert np.array_equal(run(body, X.shape), want)
+
+
+def test_symbolic_windows_follow_loops_and_programs() -> None:
+    def body(out, x):
+        p = nl.program_id(0)
+        for i in nl.affine_range(2):
+            row = (p * 2 + i) * 32
+            nl.store(out[nl.ds(row, 32), :], nl.load(x[row : row + 32, :]) + 1.0)
+
+    assert np.array_equal(run(body, X.shape, grid=(2,)), X + 1)
+
+
+def test_a_window_of_symbolic_length_is_as_long_as_it_may_be() -> None:
+    def body(out, x):
+        nl.store(out, nl.zeros((4, 8), dtype=nl.float32))
+        for i in nl.sequential_range(4):
+            nl.store(out[i : i + 1, 0 : i + 1], nl.full((1, 4), 1.0, dtype=nl.float32))
+
+    got = run(body, (4, 8))
+    assert np.array_equal(got[:, :4], np.tril(np.ones((4, 4))))
+
+
+def test_masks_match_axes_by_position() -> None:
+    def body(out, x):
+        i, j = nl.arange(128)[:, None], nl.arange(48)[None, :]
+        t = nl.load(x[i, j], mask=(i < 100) & (j >= i))
+        nl.store(out[i, j], nl.zeros((128, 48), dtype=nl.float32))
+        nl.store(out[i, j], t, mask=(i < 100) & (j >= i))
+
+    i, j = np.indices(X.shape)
+    assert np.array_equal(run(body, X.shape), np.where((i < 100) & (j >= i), X, 0))
+
+
+def test_a_ragged_edge_is_masked() -> None:
+    y = X[:100, :33]
+
+    def body(out, x):
+        for k in nl.affine_range(2):
+            i, j = nl.mgrid[0:64, 0:33]
+            t = nl.load(x[k * 64 + i, j], mask=(k * 64 + i < 100))
+            nl.store(out[k * 64 + i, j], t * 3.0, mask=(k * 64 + i < 100))
+
+    assert np.array_equal(run(body, (100, 33), y), y * 3)
+
+
+def test_an_operand_index_may_be_a_comparison() -> None:
+    def body(out, x):
+        i, j = nl.arange(16)[:, None], nl.arange(16)[None, :]
+        t, ones = nl.load(x[0:16, 0:16]), nl.ones((16, 16), dtype=nl.float32)
+        nl.store(out, nl.matmul(t[i, j < 4], ones[i, j]))
+
+    want = np.repeat(X[:16, :4].sum(1, keepdims=True), 16, axis=1)
+    np.testing.assert_allclose(run(body, (16, 16)), want, rtol=1e-6)
+
+
+def test_assigning_a_masked_result_leaves_the_rest() -> None:
+    def body(out, x):
+        i, j = nl.mgrid[0:128, 0:48]
+        t = nl.load(x)
+        t[...] = nl.add(t, 1.0, mask=(j < 5))
+        t[...] = nl.load(x[i, j], mask=(i < 3))
+        nl.store(out, t)
+
+    want = X.copy()
+    want[3:, :5] += 1
+    assert np.array_equal(run(body, X.shape), want)
+
+
+def test_numbers_and_smaller_tiles_fill_their_destination() -> None:
+    def body(out, x):
+        t = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
+        t[...] = 1.0
+        t[:, 2:4] = nl.load(x[0:8, 0:1])
+        t[3, 3] = 7.0
+        nl.store(out, t)
+
+    want = np.ones((8, 8), np.float32)
+    want[:, 2:4] = X[:8, :1]
+    want[3, 3] = 7
+    assert np.array_equal(run(body, (8, 8)), want)
+
+
+def test_block_dimensions_are_indexed_first() -> None:
+    def body(out, x):
+        with pytest.warns(DeprecationWarning, match="block_dimension"):
+            t = nl.ndarray((4, nl.par_dim(32), 48), dtype=nl.float32, buffer=nl.sbuf)
+        for k in nl.affine_range(4):
+            t[k] = nl.load(x[nl.ds(k * 32, 32), :])
+        for k in nl.affine_range(4):
+            nl.store(out[nl.ds(k * 32, 32), :], t[k] + 1.0)
+
+    assert np.array_equal(run(body, X.shape), X + 1)
+
+
+def test_bits_are_seen_as_another_type() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((4, 16), dtype=nl.int32, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x[0:4, 0:16]).view(nl.int32))
+        return out
+
+    assert np.array_equal(kernel(X), X[:4, :16].view(np.int32))
+
+
+def test_broadcast_and_new_dimensions_are_views() -> None:
+    def body(out, x):
+        row = nl.load(x[0:1, 0:8])
+        wide = nl.broadcast_to(row, shape=(4, 8))
+        nl.store(out, wide + nl.expand_dims(wide, 2).reshape((4, 8)))
+
+    assert np.array_equal(run(body, (4, 8)), np.broadcast_to(2 * X[:1, :8], (4, 8)))
+
+
+@given(st.integers(0, 40), st.integers(1, 24), st.integers(0, 30), st.integers(1, 18))
+def test_every_window_inside_is_loaded_and_stored(r: int, h: int, c: int, w: int) -> None:
+    def body(out, x):
+        nl.store(out[r : r + h, c : c + w], nl.load(x[r : r + h, c : c + w]))
+
+    got = run(body, X.shape)
+    assert np.array_equal(got[r : r + h, c : c + w], X[r : r + h, c : c + w])
+    assert np.isnan(got).sum() == X.size - h * w
+
+
+@given(st.integers(0, 4), st.integers(1, 3), st.integers(120, 140), st.integers(100, 140))
+def test_an_index_range_is_refused_exactly_when_it_leaves_the_tensor(
+    start: int, step: int, count: int, bound: int
+) -> None:
+    count = min(count, 128)
+    fits = all(start + step * i < 128 for i in range(count) if i < bound)
+
+    def body(out, x):
+        i, j = nl.arange(count)[:, None], nl.arange(48)[None, :]
+        nl.store(out[i, j], nl.load(x[start + step * i, j], mask=i < bound), mask=i < bound)
+
+    if fits:
+        got = run(body, (128, 48))
+        rows = [i for i in range(count) if i < bound]
+        assert np.array_equal(got[rows], X[[start + step * i for i in rows]])
+    else:
+        with pytest.raises(TilewrightError) as caught:
+            run(body, (128, 48))
+        assert caught.value.code == "err_tensor_access_out_of_bound"
