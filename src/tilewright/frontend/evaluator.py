@@ -186,7 +186,7 @@ class Evaluator:
         values: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                values.extend(self.evaluate(node.value))
+                values.extend(self.computed(node, list, self.evaluate(node.value)))
             else:
                 values.append(self.evaluate(node))
         return values

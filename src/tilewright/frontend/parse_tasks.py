@@ -20,7 +20,7 @@ from tilewright.errors import (
 from tilewright.frontend.parse_basic import refresh_arguments
 from tilewright.frontend.parse_calls import emit_function_call
 from tilewright.frontend.parser import FunctionParser, word
-from tilewright.frontend.surface import as_attr
+from tilewright.frontend.surface import as_attr, emit_call
 from tilewright.frontend.values import constant, convert, literal_of
 from tilewright.frontend.words import (
     BLOCK_IDX,
@@ -36,6 +36,7 @@ from tilewright.frontend.words import (
     TASK_INVALID,
 )
 from tilewright.ir.core import Function, Value
+from tilewright.ir.opdef import SPELLINGS
 from tilewright.ir.types import ArrayType, ScalarType
 
 
@@ -46,6 +47,8 @@ def block_word(p: FunctionParser, node: ast.Call, function: Any) -> Any:
     for around in reversed(p.state.blocks):
         if around.word is wanted and around.index is not None:
             return _count(around.count) if function is BLOCK_NUM else around.index
+    if function.path in SPELLINGS:
+        return p.emitted(node, emit_call, function.path, p.items(node.args), p.keywords(node))
     raise InvalidOperationError(
         f"{function.path} stands outside {wanted.path}",
         p.span(node),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dtypes import DType
-from tilewright.errors import InternalError, TilewrightError
+from tilewright.errors import ArgumentTypeMismatch, InternalError, TilewrightError
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.types import Type
 from tilewright.source import Span
@@ -128,7 +128,7 @@ class Builder:
             return given
         if isinstance(given, (list, tuple)):
             return tuple(map(self.index, cast("Sequence[Value | int]", given)))
-        raise InternalError(f"{type(given).__name__} is not an operand")
+        raise ArgumentTypeMismatch(f"{given!r} is not a value that an operation takes")
 
     def index(self, given: Value | int) -> Value:
         """`given` as an INDEX value; a Python int becomes a constant."""
