@@ -17,7 +17,7 @@ from tilewright.codegen.index import Index, Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.text import Module, Text, type_text, vector_text
 from tilewright.codegen.words import cast, register_type
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.affine import Expr, Symbol, fold
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import OpDef
@@ -274,7 +274,11 @@ class Emitter:
             handler = HANDLERS.get(op.opdef)
             if handler is None:
                 raise InternalError(f"{op.opdef.name} reached code generation")
-            handler(self, op)
+            try:
+                handler(self, op)
+            except TilewrightError as error:
+                error.locate(op.span)
+                raise
         raise InternalError("a block has no terminator")
 
     def site(self, op: Operation) -> int:

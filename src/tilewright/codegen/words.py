@@ -23,6 +23,7 @@ from tilewright.codegen.text import Module, Text, constant_text, type_text
 from tilewright.codegen.words_cast import cast as cast_lanes
 from tilewright.codegen.words_cast import narrow_float, widen_float
 from tilewright.codegen.words_float import FLOAT_WORDS
+from tilewright.errors import UnsupportedFeatureError
 
 FloatWord = Callable[..., Lanes]
 IntWord = Callable[..., Lanes]
@@ -76,10 +77,6 @@ BOOL_INSTRUCTIONS = {"and": "and", "or": "or", "xor": "xor", "min": "and", "max"
 TOKENS = ("%~x", "%~y", "%~z")
 
 
-class UnsupportedWord(Exception):
-    """The word has no meaning for the dtype, or this target cannot compute it exactly."""
-
-
 @dataclass(frozen=True, slots=True)
 class Template:
     """A word written with placeholder names: `~` in front of locals, TOKENS for operands."""
@@ -111,8 +108,9 @@ _templates: dict[tuple[str, ...], Template] = {}
 
 
 def word(text: Text, name: str, dtype: str, lanes: int, *operands: str) -> str:
-    """The result of the word `name` on operands of `dtype`; UnsupportedWord if it has no meaning.
+    """The result of the word `name` on operands of `dtype`.
 
+    Raises UnsupportedFeatureError if the word has no meaning for it, or none on this target.
     `select` takes an i1 condition first; comparisons give an i1.
     """
     key = (text.isa.name, name, dtype, str(lanes))
@@ -161,14 +159,20 @@ def write_cast(text: Text, source: str, target: str, mode: str, lanes: int) -> L
         operand = Lanes(text, TOKENS[0], REGISTER_ELEMENT[source], lanes)
         return cast_lanes(operand, source, target, mode)
     except (KeyError, NotImplementedError) as reason:
-        raise UnsupportedWord(f"cast {source} -> {target} mode={mode}: {reason}") from None
+        raise refusal(f"cast of {source} to {target}, mode {mode!r}", reason) from None
+
+
+def refusal(what: str, reason: Exception) -> UnsupportedFeatureError:
+    """The author's error for a word that has no meaning here."""
+    why = f": {reason}" if isinstance(reason, NotImplementedError) else ""
+    return UnsupportedFeatureError(f"{what} cannot be compiled{why}")
 
 
 def write_word(text: Text, name: str, dtype: str, lanes: int, arity: int) -> Lanes:
     """The template of a word."""
     element = REGISTER_ELEMENT[dtype]
     if name != "select" and dtype in (*HALF_BYTES, *OPAQUE, "FP4"):
-        raise UnsupportedWord(f"{dtype} has no arithmetic")
+        raise UnsupportedFeatureError(f"{name} of {dtype} cannot be compiled: no arithmetic")
     operands = [Lanes(text, TOKENS[i], element, lanes) for i in range(arity)]
     try:
         if name == "select":
@@ -182,7 +186,7 @@ def write_word(text: Text, name: str, dtype: str, lanes: int, arity: int) -> Lan
             return int_word(name, dtype, operands)
         return float_word(name, dtype, operands)
     except (KeyError, NotImplementedError) as reason:
-        raise UnsupportedWord(f"{name} of {dtype}: {reason}") from None
+        raise refusal(f"{name} of {dtype}", reason) from None
 
 
 def compare(predicate: str, dtype: str, operands: list[Lanes]) -> Lanes:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tilewright.codegen.formats import INT_FORMATS
-from tilewright.codegen.words import UnsupportedWord, word
+from tilewright.codegen.words import word
+from tilewright.errors import UnsupportedFeatureError
 from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 Array = np.ndarray[Any, Any]
@@ -218,7 +219,7 @@ def nearest_single(exact: Any) -> np.float32:
 
 
 def test_word_without_meaning_is_refused() -> None:
-    with pytest.raises(UnsupportedWord, match="exp of INT32"):
+    with pytest.raises(UnsupportedFeatureError, match="exp of INT32"):
         binary(available_isas()[0], "exp", "INT32")
-    with pytest.raises(UnsupportedWord, match="FP4"):
+    with pytest.raises(UnsupportedFeatureError, match="FP4"):
         MapKernel("avx2", ["FP32"], "FP32", 1, lambda t, v: word(t, "add", "FP4", 1, *v, *v))
