@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from tilewright import interp
 from tilewright.dtypes import FP32, INDEX, DType
+from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Program, Value
-from tilewright.ir.enums import MemorySpace
+from tilewright.ir.enums import ForKind, MemorySpace
 from tilewright.ir.types import ScalarType, TensorType, TileType
 from tilewright.ir.verify import verify
-from tilewright.ops import elementwise, loop, memory
+from tilewright.ops import arith, control, elementwise, loop, memory
 from tilewright.ops import reduce as reducing
 from tilewright.passes.pipeline import lower
 from unit.interp.build import IN, INOUT, OUT, Body, function, program
@@ -55,7 +56,8 @@ def arrays(function: Function, seed: int = 0, dims: dict[str, int] | None = None
     rng = np.random.default_rng(seed)
     given: list[Any] = []
     for param in function.params:
-        shape = [e if isinstance(e, int) else (dims or {})[str(e)] for e in param.type.shape]
+        extents = getattr(param.type, "shape", ())
+        shape = [e if isinstance(e, int) else (dims or {})[str(e)] for e in extents]
         given.append(random_array(rng, shape, param.type.dtype))
     return given
 
@@ -129,4 +131,22 @@ def allocs(function: Function) -> int:
     return count(function, loop.alloc)
 
 
-Making = Callable[..., Any]
+def lanes(function: Function) -> int:
+    return loops(function, ForKind.Lanes)
+
+
+def loops(function: Function, kind: ForKind) -> int:
+    ops = function.body.walk()
+    return sum(op.opdef is control.for_ and op.attrs["kind"] is kind for op in ops)
+
+
+def const(value: Any, dtype: DType = FP32) -> Value:
+    return Builder.current().constant(value, dtype)
+
+
+def filled(value: float, *shape: int) -> Value:
+    return memory.full(shape=shape, dtype=FP32, value=value, space=MemorySpace.Vec)
+
+
+def times(index: Value, factor: int) -> Value:
+    return arith.mul(index, const(factor, INDEX))

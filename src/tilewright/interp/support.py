@@ -83,9 +83,10 @@ def returned(values: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[Any, ...
 
 def finish(params: tuple[Any, ...], finals: tuple[Any, ...]) -> None:
     """Brings the last version of each Out or InOut parameter into the caller's memory."""
-    for param, final in zip(params, finals):
-        if final is not param:
-            put(param, final)
+    moved = [(param, final) for param, final in zip(params, finals) if final is not param]
+    kept = [fresh(final, params) for _, final in moved]
+    for (param, _), final in zip(moved, kept):
+        put(param, final)
 
 
 def lanes(low: int, high: int) -> Array:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import TilewrightError, UnsupportedFeatureError
 from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import Effect
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
 from tilewright.ir.types import ScalarType
@@ -31,6 +32,8 @@ FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
 
 Handler = Callable[[Lowering, Operation], None]
+LATE: set[OpDef[..., Any]] = set()
+"""Operations that are put off until something needs them (filled likewise)."""
 HANDLERS: dict[OpDef[..., Any], Handler] = {}
 """Operations that are not lowered by their structure (filled by the modules that lower them)."""
 
@@ -58,12 +61,13 @@ def lower_block(
     `end_block` closes it.
     """
     outer = lowering.plans[-1] if lowering.plans else None
-    plan = Plan(block, outer, is_loop)
+    ops = in_order(block)
+    plan = Plan(block, ops, outer, is_loop)
     lowering.plans.append(plan)
-    nodes = plan_nodes(lowering, block)
+    nodes = plan_nodes(lowering, ops)
     for value, target in (targets or {}).items():
         plan.targets.setdefault(first_version(value, nodes, plan), target)
-    for position, op in enumerate(block.ops[:-1]):
+    for position, op in enumerate(ops[:-1]):
         advance(lowering, position, op)
         try:
             lower_operation(lowering, op, nodes.get(op))
@@ -109,11 +113,37 @@ def end_block(lowering: Lowering) -> None:
     lowering.plans.pop()
 
 
-def plan_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
-    """The nodes of a block, and in its plan the uses through rearrangements."""
+def in_order(block: Block) -> list[Operation]:
+    """The operations of a block, products as late as their uses allow.
+
+    What does not need a product may then share a nest with what comes before it.
+    """
+    ordered: list[Operation] = []
+    late: list[Operation] = []
+    awaited: set[Value] = set()
+    for op in block.ops:
+        if op.opdef in LATE:
+            late.append(op)
+            awaited.update(op.results)
+        elif late and (op.regions or is_ordered(op) or not awaited.isdisjoint(op.inputs)):
+            ordered += [*late, op]
+            late.clear()
+            awaited.clear()
+        else:
+            ordered.append(op)
+    return ordered
+
+
+def is_ordered(op: Operation) -> bool:
+    """True for operations that nothing may be moved across."""
+    return op.opdef.terminator or op.opdef.effect >= Effect.WRITE
+
+
+def plan_nodes(lowering: Lowering, ops: Sequence[Operation]) -> dict[Operation, Node]:
+    """The nodes of operations, and in the plan their uses through rearrangements."""
     nodes: dict[Operation, Node] = {}
     computed: set[Value] = set()
-    for position, op in enumerate(block.ops[:-1]):
+    for position, op in enumerate(ops[:-1]):
         structure = structure_of(op)
         if structure is None:
             continue
@@ -127,7 +157,7 @@ def plan_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
                 computed.add(node.result)
         elif node.kind is not Kind.WRITE:
             computed.add(node.result)
-    for op in reversed(block.ops[:-1]):
+    for op in reversed(ops[:-1]):
         node = nodes.get(op)
         if node is not None and node.kind is Kind.FREE:
             for value in op.inputs:

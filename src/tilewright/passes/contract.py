@@ -19,7 +19,7 @@ from tilewright.ir.types import Dim, Shape
 from tilewright.ops import control, loop, matmul
 from tilewright.ops.extents import constant_of
 from tilewright.ops.loop import accumulator_dtype
-from tilewright.passes.blocks import flush, lowers
+from tilewright.passes.blocks import LATE, flush, lowers
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import Indices, Kind, compose, direct_reads, index_exprs, shaped
 from tilewright.passes.storage import Storage
@@ -168,6 +168,9 @@ def emit_product(
 def whole(storage: Storage) -> Place:
     """All of a buffer."""
     return Place(storage, (as_expr(0),) * len(storage.shape), storage.shape, storage.type.strides)
+
+
+LATE.update((matmul.matmul, matmul.acc))
 
 
 @lowers(matmul.matmul)

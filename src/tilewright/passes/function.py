@@ -18,7 +18,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import BufferType, ScalarType, ShapedType, Type, buffer_of
 from tilewright.ops import control, loop
-from tilewright.passes.blocks import end_block, flush, lower_block
+from tilewright.passes.blocks import end_block, lower_block
 from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of
 from tilewright.passes.plan import Target, tied_root
@@ -127,7 +127,7 @@ class FunctionLowering:
                 f"a {value.type} cannot be returned from compiled code", self.function.span
             )
         buffer = self.add_param(buffer_type_of(value.type), value.name)
-        storage = self.outs[value] = Storage(buffer, is_global=True)
+        storage = self.outs[value] = Storage(buffer)
         return storage
 
     def store_results(self) -> tuple[tuple[str, int], ...]:
@@ -164,7 +164,6 @@ class FunctionLowering:
 
     def store_scalar(self, value: Value) -> int:
         """Stores a returned scalar; the position of its buffer."""
-        flush(self.lowering)
         assert isinstance(value.type, ScalarType)
         out = self.add_param(buffer_of((1,), value.type.dtype), value.name)
         index = self.lowering.scopes.index(0)

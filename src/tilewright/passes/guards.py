@@ -36,7 +36,7 @@ def guard(lowering: Lowering, node: Node) -> None:
         shape = shaped(read.value).shape
         if not is_inside(node, read.indices, shape):
             if read.mask:
-                prove_masked(node, number, read.indices, read.mask, shape)
+                prove_masked(lowering, node, number, read.indices, read.mask, shape)
             else:
                 check_window(lowering, node, number, read.indices, shape)
     if node.dest is not None:
@@ -44,7 +44,7 @@ def guard(lowering: Lowering, node: Node) -> None:
         shape = shaped(node.dest).shape
         if not is_inside(node, write, shape):
             if structure.write_mask:
-                prove_masked(node, WRITE, write, structure.write_mask, shape)
+                prove_masked(lowering, node, WRITE, write, structure.write_mask, shape)
             else:
                 check_window(lowering, node, WRITE, write, shape)
 
@@ -81,12 +81,17 @@ def check_window(
             continue
         [(low, high)] = found
         corners: list[Expr] = []
-        if less_equal(0, low) is not True:
+        if less_equal(0, low) is not True and not holds(lowering, Constraint.less_equal(0, low)):
             corners.append(low)
-        if less(high, extent) is not True and (high != low or not corners):
-            corners.append(high)
+        if less(high, extent) is not True and not holds(lowering, Constraint.less(high, extent)):
+            corners += [high] if high not in corners else []
         for corner in corners:
             check(lowering, node, corner, extent, axis)
+
+
+def holds(lowering: Lowering, claim: Constraint) -> bool:
+    """True when `claim` follows from the bounds of the loops around."""
+    return bool(lowering.facts) and implies(lowering.facts, claim)
 
 
 def check(lowering: Lowering, node: Node, corner: Expr, extent: Dim, axis: int) -> None:
@@ -98,10 +103,10 @@ def check(lowering: Lowering, node: Node, corner: Expr, extent: Dim, axis: int) 
 
 
 def prove_masked(
-    node: Node, number: int, indices: Sequence[Index], mask: Mask, shape: Shape
+    lowering: Lowering, node: Node, number: int, indices: Sequence[Index], mask: Mask, shape: Shape
 ) -> None:
     """Marks a masked access for checks by element unless its mask keeps it inside."""
-    facts = [*mask, *domain_facts(node)]
+    facts = [*mask, *domain_facts(node), *lowering.facts]
     for index, extent in zip(indices, shape, strict=True):
         if isinstance(index, Indirect) or is_whole_axis(index, extent, node.extents):
             continue

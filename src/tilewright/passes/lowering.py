@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import StaleRead, UnsupportedFeatureError
-from tilewright.ir.affine import Symbol, as_expr
+from tilewright.ir.affine import Constraint, Symbol, as_expr
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
@@ -56,6 +56,7 @@ class Lowering:
         self.nodes: dict[Value, Node] = {}
         self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
         self.globals: set[Value] = set()
+        self.facts: list[Constraint] = []
         self.segment = Segment()
         self.plans: list[Plan] = []
         self.extents: dict[Symbol, tuple[Value, int]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,10 @@ class Plan:
     of the enclosing block and `is_loop` says that the block runs many times.
     """
 
-    def __init__(self, block: Block, outer: Plan | None, is_loop: bool) -> None:
-        self.block = block
+    def __init__(
+        self, block: Block, ops: Sequence[Operation], outer: Plan | None, is_loop: bool
+    ) -> None:
+        self.ops = ops
         self.outer = outer
         self.is_loop = is_loop
         self.position = 0
@@ -44,8 +46,8 @@ class Plan:
         self.targets: dict[Value, Target] = {}
         self.undo: list[Callable[[], None]] = []
         self.local = set(block.params)
-        self.positions = {op: position for position, op in enumerate(block.ops)}
-        for position, op in enumerate(block.ops):
+        self.positions = {op: position for position, op in enumerate(ops)}
+        for position, op in enumerate(ops):
             self.local.update(op.results)
             for value in uses(op):
                 self.last[value] = position

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import StaleRead
-from tilewright.ir.affine import Symbol
+from tilewright.ir.affine import Constraint, Symbol
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType
@@ -53,7 +53,10 @@ def lower_for(lowering: Lowering, op: Operation) -> None:
     carries = take_carries(lowering, op, inits, [body.params[1:]])
     give_range(body.params[0], bounds)
     index = Value(body.params[0].type, body.params[0].name)
+    facts = bounds_of(body.params[0], bounds)
+    lowering.facts += facts
     region, copied = lower_body(lowering, body, carries, index)
+    del lowering.facts[len(lowering.facts) - len(facts) :]
     attrs = {**op.attrs, "kind": kind_of_loop(op, copied), "combine": ()}
     scalars = tuple(lowering.scalar(c.init) for c in carries if c.storage is None)
     operands = (*map(lowering.scalar, bounds), scalars)
@@ -93,6 +96,15 @@ def give_range(index: Value, bounds: Sequence[Value]) -> None:
         return
     low, high = expr_of(bounds[0]), expr_of(bounds[1])
     index.bind_symbol(Symbol(index.name or "i", low, last_index(low, high, step)))
+
+
+def bounds_of(index: Value, bounds: Sequence[Value]) -> list[Constraint]:
+    """What is known of a loop variable that counts up."""
+    step = constant_of(bounds[2])
+    if not isinstance(step, int) or step < 1:
+        return []
+    low, high = expr_of(bounds[0]), expr_of(bounds[1])
+    return [Constraint.less_equal(low, index.symbol), Constraint.less(index.symbol, high)]
 
 
 def take_carries(

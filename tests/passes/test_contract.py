@@ -1,0 +1,85 @@
+"""Matrix products read their operands where they are."""
+
+from __future__ import annotations
+
+from passes.programs import (
+    IN,
+    OUT,
+    add,
+    allocs,
+    check,
+    const,
+    count,
+    exp,
+    filled,
+    kernel,
+    load,
+    loops,
+    mul,
+    store,
+    tensor,
+    times,
+)
+from tilewright.dtypes import BF16
+from tilewright.ir.core import Value
+from tilewright.ir.enums import ForKind
+from tilewright.ops import elementwise, loop, matmul, memory, shape
+from unit.interp.build import for_loop
+
+
+def test_loaded_tiles_are_views_and_the_accumulator_is_one_buffer() -> None:
+    def body(a: Value, b: Value, out: Value) -> list[Value]:
+        def step(k: Value, acc: Value) -> list[Value]:
+            left = load(a, [0, times(k, 8)], (12, 8))
+            return [matmul.acc(acc, left, load(b, [times(k, 8), 0], (8, 20)))]
+
+        (acc,) = for_loop(0, 4, [filled(0.0, 12, 20)], step)
+        return [store(acc, [0, 0], out)]
+
+    params = [("a", tensor(12, 32), IN), ("b", tensor(32, 20), IN), ("out", tensor(12, 20), OUT)]
+    function = check(kernel(params, body))
+    assert (allocs(function), count(function, loop.view)) == (1, 2)
+
+
+def test_a_transposed_operand_is_a_strided_view() -> None:
+    def body(a: Value, b: Value) -> tuple[list[Value], list[Value]]:
+        return [matmul.matmul(shape.transpose(a, perm=(1, 0)), b)], []
+
+    function = check(kernel([("a", tensor(8, 12), IN), ("b", tensor(8, 20), IN)], body))
+    assert allocs(function) == 0
+
+
+def test_a_computed_operand_is_put_in_memory_once() -> None:
+    def body(a: Value, b: Value) -> tuple[list[Value], list[Value]]:
+        e = exp(a)
+        return [matmul.matmul(e, b), matmul.matmul(e, b, b_trans=True)], []
+
+    function = check(kernel([("a", tensor(8, 12), IN), ("b", tensor(12, 12), IN)], body))
+    assert allocs(function) == 1
+
+
+def test_bias_and_gelu_follow_the_product_in_one_nest() -> None:
+    def body(x: Value, w: Value, bias: Value, out: Value) -> list[Value]:
+        y = add(matmul.matmul(x, w), bias)
+        gate = add(elementwise.erf(mul(y, const(0.70710678))), const(1.0))
+        return [memory.assemble(out, mul(mul(y, const(0.5)), gate), [0, 0])]
+
+    params = [("x", tensor(24, 32), IN), ("w", tensor(32, 48), IN), ("b", tensor(1, 48), IN)]
+    function = check(kernel([*params, ("out", tensor(24, 48), OUT)], body))
+    assert (allocs(function), loops(function, ForKind.Lanes)) == (1, 1)
+
+
+def test_a_narrow_result_is_rounded_where_it_is_used() -> None:
+    def body(a: Value, b: Value) -> tuple[list[Value], list[Value]]:
+        return [exp(matmul.matmul(a, b, dtype=BF16))], []
+
+    params = [("a", tensor(8, 12, dtype=BF16), IN), ("b", tensor(12, 16, dtype=BF16), IN)]
+    assert allocs(check(kernel(params, body))) == 1
+
+
+def test_batches_are_loops_around_one_product() -> None:
+    def body(a: Value, b: Value) -> tuple[list[Value], list[Value]]:
+        return [matmul.matmul(a, b)], []
+
+    function = check(kernel([("a", tensor(3, 8, 12), IN), ("b", tensor(3, 12, 5), IN)], body))
+    assert count(function, loop.matmul) == 1
