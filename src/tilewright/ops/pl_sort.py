@@ -132,7 +132,7 @@ def as_tags(idx: Any, dtype: DType) -> Value:
     return bits_of(converted(value, INT16 if dtype is FP16 else INT32), dtype)
 
 
-@macro("pl.mrgsort", "pl.tile.mrgsort")
+@macro("pl.tile.mrgsort")
 def mrgsort(
     src0: Value,
     src1: Value | None = None,
@@ -157,6 +157,21 @@ def mrgsort(
     for each in lists[1:]:
         joined = shape.concat((joined, each))
     return reordered(joined)
+
+
+@macro("pl.mrgsort")
+def mrgsort_any(
+    src0: Value,
+    src1: Value | None = None,
+    src2: Value | None = None,
+    src3: Value | None = None,
+    tmp: Value | None = None,
+    *,
+    exhausted: bool = False,
+    block_len: Any = None,
+) -> Value:
+    """Sorted runs merged into longer ones (see `pl.tile.mrgsort`)."""
+    return mrgsort(src0, src1, src2, src3, exhausted=exhausted, block_len=block_len)
 
 
 @macro("pl.tensor.mrgsort")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, UINT32
+from tilewright.dtypes import BF16, BOOL, FP8E4M3FN, FP8E8M0, FP16, FP32, INDEX, INT8, INT32, UINT32
 from tilewright.errors import (
     ArgumentTypeMismatch,
     DTypeMismatch,
@@ -154,6 +154,23 @@ def test_padding_adds_nothing_to_a_product() -> None:
     x[:, :2] = 1
     found = run("pl.matmul", tile(x, valid=(4, 2)), tile(x.T.copy(), valid=(2, 4)))
     np.testing.assert_array_equal(found, 2)
+
+
+def test_block_scaled_products_widen_first() -> None:
+    rng = np.random.default_rng(3)
+    narrow, power = FP8E4M3FN.numpy, FP8E8M0.numpy
+    lhs = rng.integers(-4, 5, (4, 64)).astype(np.float32).astype(narrow)
+    rhs = rng.integers(-4, 5, (64, 8)).astype(np.float32).astype(narrow)
+    left = np.float32(2) ** rng.integers(-2, 3, (4, 2)).astype(np.float32)
+    right = np.float32(2) ** rng.integers(-2, 3, (2, 8)).astype(np.float32)
+    given = tile(lhs), tile(left.astype(power)), tile(rhs), tile(right.astype(power))
+    wide = lhs.astype(np.float32) * np.repeat(left, 32, 1)
+    wanted = wide @ (rhs.astype(np.float32) * np.repeat(right, 32, 0))
+    np.testing.assert_allclose(run("pl.matmul_mx", *given), wanted, rtol=1e-6)
+    acc = np.ones((4, 8), np.float32)
+    np.testing.assert_allclose(run("pl.matmul_mx_acc", tile(acc), *given), wanted + 1, rtol=1e-6)
+    with pytest.raises(ShapeMismatch, match="lhs_scale"):
+        Call("pl.matmul_mx", given[0], given[3], *given[2:])
 
 
 def test_accumulation_starts_anew_on_a_condition() -> None:
