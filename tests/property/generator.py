@@ -426,14 +426,15 @@ def _has(type_: ShapedType, facts: dict[str, Any]) -> bool:
 def make_array(shape: tuple[int, ...], dtype: DType, seed: int, flavour: str) -> Any:
     """Input contents: small whole numbers, a normal distribution, or special values."""
     rng = np.random.default_rng(seed)
+    if flavour == "special" and dtype is not BOOL:
+        return np.asarray(special(shape, dtype, seed))
     if dtype is BOOL:
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    if flavour == "special":
-        return special(shape, dtype, seed)
-    if flavour == "normal" and dtype.is_float():
-        return (2 * rng.standard_normal(shape)).astype(dtype.numpy)
-    low = 0 if dtype.kind == "uint" else -7
-    return np.asarray(rng.integers(low, 8, shape)).astype(dtype.numpy)
+        numbers = rng.integers(0, 2, shape)
+    elif flavour == "normal" and dtype.is_float():
+        numbers = 2 * rng.standard_normal(shape)
+    else:
+        numbers = rng.integers(0 if dtype.kind == "uint" else -7, 8, shape)
+    return np.asarray(numbers).astype(dtype.numpy)
 
 
 Step = Callable[[Generator], None]

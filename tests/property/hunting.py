@@ -141,9 +141,10 @@ def main(argument: str, *checks: str) -> None:
     for seed in range(int(first), int(last or int(first) + 1)):
         hunt.try_seed(seed)
     print(hunt.table() if last else "")
-    print(Counter((f.check, f.kind) for f in hunt.failures))
+    for failure in hunt.failures:
+        print(failure.seed, failure.check, failure.kind, flush=True)
     for failure in hunt.smallest_failures():
-        print(failure.report(), end="\n\n")
+        print(failure.report(), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,8 @@ def loading(g: Generator) -> None:
 def padding(g: Generator) -> None:
     partial = g.matching(lambda v: isinstance(v.type, ShapedType) and not is_plain(v.type))
     x = g.pick(partial) if partial else shrink(g)
-    fill = g.number(x.type.dtype)
+    number = g.number(x.type.dtype)
+    fill = int(number) if isinstance(number, bool) else number
     g.remember(shape.fillpad(x, fill=fill, valid=x.type.valid_shape))
 
 
@@ -367,7 +368,7 @@ def loop(g: Generator) -> None:
     high = low + stride * trips
     bounds = [g.index(b, b) for b in (low, high, stride)]
     params = [Value(ScalarType(INDEX), "i"), *(Value(value.type) for value in inits)]
-    kind = g.pick((ForKind.Sequential, ForKind.Sequential, ForKind.Unroll, ForKind.Pipeline))
+    kind = g.pick((ForKind.Sequential, ForKind.Sequential, ForKind.Pipeline))
     attrs = loop_attrs(kind)
     body = region(g, params, inits)
     left(g, inits, g.builder.emit(control.for_, (*bounds, tuple(inits)), attrs, (body,)).results)

@@ -14,10 +14,10 @@ from tilewright.dtypes import BF16, BOOL, FP32, INDEX, INT8
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Program, Value
 from tilewright.ir.types import ScalarType, TensorType
-from tilewright.ops import elementwise, memory, reduce, shape
+from tilewright.ops import arith, elementwise, matmul, memory, reduce, shape
 from unit.interp.build import IN, INOUT, OUT, for_loop, function, program
 
-CHECKS = ("loop_level", "poisoned", "native")
+CHECKS = ("printed", "loop_level", "poisoned", "native")
 Body = Callable[..., Any]
 PROGRAMS: list[Any] = []
 
@@ -88,6 +88,32 @@ def rows_of_narrow_elements_are_updated_in_place(x: Value, y: Value) -> Any:
 
     narrow = elementwise.cast(y, dtype=INT8)
     return [narrow], list(for_loop(0, 65, [x], iteration))
+
+
+@fault([("x", MATRIX, IN)])
+def a_write_that_nobody_reads_leaves_the_old_version(x: Value) -> Any:
+    old = elementwise.neg(x)
+
+    def iteration(i: Value, carried: Value) -> list[Value]:
+        memory.write(old, [0, 0], Builder.current().constant(0.5, FP32))
+        return [elementwise.add(carried, old)]
+
+    memory.write(old, [1, 1], Builder.current().constant(0.5, FP32))
+    return [old, *for_loop(0, 2, [elementwise.abs_(x)], iteration)], []
+
+
+@fault([("x", MATRIX, IN)])
+def arithmetic_on_constants_is_not_folded(x: Value) -> Any:
+    builder = Builder.current()
+    two = arith.add(builder.constant(-1.0, FP32), builder.constant(3.0, FP32))
+    return [elementwise.mul(x, arith.neg(two)), elementwise.mul(x, two)], []
+
+
+@fault([("x", MATRIX, IN), ("out", MATRIX, OUT)])
+def a_tile_times_a_tensor(x: Value, out: Value) -> Any:
+    tile = memory.load(x, [0, 0], shapes=(2, 2))
+    product = matmul.acc(matmul.matmul(tile, x), x, tile)
+    return [], [memory.store(product, [0, 0], out)]
 
 
 @pytest.mark.parametrize("check", CHECKS)

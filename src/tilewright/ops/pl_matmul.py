@@ -59,6 +59,12 @@ def has_zero_padding(x: Value) -> bool:
     return x.op.attrs["fill"] == 0
 
 
+def is_spelled(lhs: Value, rhs: Value) -> bool:
+    """True when the published names take these operands as they are."""
+    one_kind = is_tile(lhs) == is_tile(rhs)
+    return one_kind and has_zero_padding(lhs) and has_zero_padding(rhs)
+
+
 def matmul(
     lhs: Any,
     rhs: Any,
@@ -79,7 +85,7 @@ def matmul(
 
 def _matmul_arguments(operation: Operation) -> dict[str, Any] | None:
     lhs, rhs = operation.operands
-    if not (has_zero_padding(lhs) and has_zero_padding(rhs)):
+    if not is_spelled(lhs, rhs):
         return None
     dtype = operation.attrs["dtype"]
     trans = {name: operation.attrs[name] for name in ("a_trans", "b_trans")}
@@ -135,7 +141,7 @@ def as_condition(given: Any) -> Value | None:
 
 def _acc_arguments(operation: Operation) -> dict[str, Any] | None:
     given = op_arguments(operation)
-    return given if has_zero_padding(given["lhs"]) and has_zero_padding(given["rhs"]) else None
+    return given if is_spelled(given["lhs"], given["rhs"]) else None
 
 
 publish(

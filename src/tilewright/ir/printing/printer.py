@@ -48,6 +48,10 @@ class Printer(AttrRenderer):
         self.yield_names: list[str] = []
         self._depth = 0
         self._uses: Counter[Value] = Counter()
+        self._last_use: dict[Value, int] = {}
+        self._positions: dict[Operation, int] = {}
+        self._homes: dict[Operation, Block] = {}
+        self._block: Block | None = None
         self._pinned: set[Symbol] = set()
         self._nested: set[Operation] = set()
         self._pending: list[Operation] = []
@@ -74,8 +78,13 @@ class Printer(AttrRenderer):
         """Counts uses of values and collects symbols mentioned by types and attributes."""
         for param in block.params:
             self._mention(param.type)
+        self._homes.update(dict.fromkeys(block.ops, block))
         for op in block.walk():
+            for region in op.regions:
+                self._homes.update(dict.fromkeys(region.ops, region))
+            self._positions[op] = len(self._positions)
             self._uses.update(_printed_inputs(op))
+            self._last_use.update(dict.fromkeys(_printed_inputs(op), self._positions[op]))
             for given in op.attrs.values():
                 self._mention(given)
             for value in op.results:
@@ -167,12 +176,14 @@ class Printer(AttrRenderer):
         infix = op.opdef.infix
         if infix and len(op.operands) == 2 and self._has_operator(op, infix):
             return self._binary(op, infix)
-        if len(op.operands) == 1 and op.opdef.name in ("arith.neg", "arith.not"):
+        if op.opdef.name in ("arith.neg", "arith.not") and not _is_literal(op.operands[0]):
             return self._unary(op)
         return self._call(op), ATOM
 
     @staticmethod
     def _has_operator(op: Operation, infix: str) -> bool:
+        if all(map(_is_literal, op.operands)):
+            return False
         dtype = op.operands[0].type.dtype
         return infix not in ("and", "or") or dtype.name == "BOOL"
 
@@ -228,10 +239,11 @@ class Printer(AttrRenderer):
     def body(self, block: Block) -> None:
         """The statements of `block`; its parameters are named already."""
         saved, self._pending = self._pending, []
+        outer, self._block = self._block, block
         for op in block.ops:
             self.operation(op)
         self._flush(len(self._pending))
-        self._pending = saved
+        self._pending, self._block = saved, outer
 
     def operation(self, op: Operation) -> None:
         """Queues `op` for nesting, or writes it as a statement."""
@@ -277,11 +289,25 @@ class Printer(AttrRenderer):
         text = self._constant(op)[0] if op.opdef.name == "arith.const" else self.expression(op)[0]
         for result, operand in op.opdef.tied.items():
             self.names.hint(op.results[result], op.operands[operand])
-        self.assign(op.results, text)
+        self.assign(op.results, text, named=self._keeps_old_version(op))
 
-    def assign(self, results: Sequence[Value], text: str) -> None:
+    def _keeps_old_version(self, op: Operation) -> bool:
+        """True when a bare write would rebind a name that still means what it meant before."""
+        before = [op.operands[operand] for operand in op.opdef.tied.values()]
+        return any(
+            self._last_use.get(value, 0) > self._positions.get(op, 0) or not self._is_local(value)
+            for value in before
+        )
+
+    def _is_local(self, value: Value) -> bool:
+        """True when `value` belongs to the block being written, or that is not known."""
+        owner = value.owner
+        home = self._homes.get(owner) if isinstance(owner, Operation) else owner
+        return self._block is None or home is None or home is self._block
+
+    def assign(self, results: Sequence[Value], text: str, *, named: bool = False) -> None:
         """`name: type = text`; a bare statement when nothing uses or names the results."""
-        if not any(self.used(value) or value.name for value in results):
+        if not (named or any(self.used(value) or value.name for value in results)):
             self.line(text)
             return
         names = [self.names.define(value) for value in results]
@@ -297,6 +323,12 @@ class Printer(AttrRenderer):
 
 def _tuple(texts: list[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _is_literal(entry: Any) -> bool:
+    """True for a constant that prints as a literal: operators between literals are folded."""
+    op = entry.op if isinstance(entry, Value) else None
+    return op is not None and op.opdef.name == "arith.const" and not entry.name
 
 
 def _printed_inputs(op: Operation) -> Iterator[Value]:
