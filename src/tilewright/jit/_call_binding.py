@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.errors import (
+    InvalidOperationError,
     ParserTypeError,
     ShapeMismatch,
     StrideMismatch,
@@ -28,6 +29,7 @@ from tilewright.ir.affine import Symbol, equal, substitute, symbols
 from tilewright.ir.core import Value
 from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
 from tilewright.jit._arguments import Parameter, SignatureInfo
+from tilewright.jit._graph import Stranger
 from tilewright.jit._tensor_meta import parameter_type
 from tilewright.jit.specializer import Helper, Specializer, Variant
 from tilewright.ops.extents import as_dim
@@ -52,6 +54,17 @@ def call_helper(p: FunctionParser, node: ast.Call, helper: Helper) -> Any:
         result = _call(p, node, call, helper.specializer, variant, arguments)
     refresh_arguments(p, call)
     return result
+
+
+@callee(Stranger)
+def call_stranger(p: FunctionParser, node: ast.Call, stranger: Stranger) -> Any:
+    """An entry inside an entry."""
+    raise InvalidOperationError(
+        f"'{stranger.name}' is an entry, which '{stranger.caller}' cannot call",
+        p.span(node),
+        f"Decorate '{stranger.name}' with @pl.jit.incore, .opaque or .inline, or "
+        f"'{stranger.caller}' with @pl.jit.host.",
+    )
 
 
 @word(SUBMIT, SPMD_SUBMIT)

@@ -207,7 +207,7 @@ class Graph:
 _IN = ParamDirection.In
 _DIRECTIONS: dict[Any, ParamDirection] = {Out: ParamDirection.Out, InOut: ParamDirection.InOut}
 
-Discover = Callable[[Any], "Definition | None"]
+Discover = Callable[[Any], "Definition | Stranger | None"]
 """Gives the definition that an object stands for in a body, or None: it is no helper."""
 
 
@@ -227,6 +227,9 @@ def build_graph(entry: Definition, discover: Discover) -> Graph:
                 found = names.resolve(prefix)
                 member.resolutions[prefix] = found
                 helper = discover(found.value)
+                if isinstance(helper, Stranger):
+                    found.value = helper
+                    break
                 if helper is not None:
                     member.helpers[prefix] = visit(helper)
                     break
@@ -269,6 +272,14 @@ def _finished(members: list[Member]) -> Graph:
 
 def _contents(members: list[Member]) -> tuple[tuple[str, ...], ...]:
     return tuple(member.definition.contents for member in members)
+
+
+@dataclass(eq=False)
+class Stranger:
+    """A @pl.jit function that may not be called here; the parser's rule for it refuses."""
+
+    name: str
+    caller: str
 
 
 def is_callee(value: Any) -> bool:

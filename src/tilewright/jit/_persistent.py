@@ -106,6 +106,7 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
     facts = {
         "signature": generated.calling.signature.to_json(),
         "scalars": list(generated.calling.scalars),
+        "extents": list(generated.calling.extents),
         "manifest": generated.manifest.to_json(),
     }
     return Entry(
@@ -116,7 +117,8 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
 def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
     facts = json.loads(entry.payloads["facts"])
     signature = Signature.from_json(facts["signature"])
-    return Calling(signature, tuple(facts["scalars"])), Manifest.from_json(facts["manifest"])
+    calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
+    return calling, Manifest.from_json(facts["manifest"])
 
 
 # ---- identity ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
-from tilewright.errors import InternalError, ToolchainError
+from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureError
 from tilewright.ir.core import Program
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions, CompileProfiler
@@ -89,7 +89,7 @@ def generate(
     """Lowers function `entry` and writes it as text for this machine."""
     timings = Timings()
     with options.checks(), timings.stage("lower"):
-        lowered = pipeline.lower(program, entry, watchers(options, directory))
+        lowered = lower(program, entry, watchers(options, directory))
     with timings.stage("target"):
         target = find_target()
     with timings.stage("emit"):
@@ -104,6 +104,16 @@ def generate(
         parallel=kernel.parallel,
     )
     return Generated(entry, calling, manifest, kernel.text, timings)
+
+
+def lower(program: Program, entry: str, instruments: Sequence[Instrument]) -> Program:
+    """The loop-level program; an error for what has no native form says what else can run it."""
+    try:
+        return pipeline.lower(program, entry, instruments)
+    except UnsupportedFeatureError as error:
+        raise error.with_note(
+            "the interpreter can run what is not compiled yet: RunConfig(execution='interpret')"
+        ) from error
 
 
 def finish(generated: Generated, program: Program | None) -> Artifact:

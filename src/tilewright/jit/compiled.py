@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam
-from tilewright.errors import ArgumentCountMismatch, ArgumentError, InvalidOperationError
+from tilewright.errors import (
+    ArgumentCountMismatch,
+    ArgumentError,
+    InvalidOperationError,
+    ShapeMismatch,
+)
 from tilewright.ir.core import Program
 from tilewright.ir.serialize import deserialize, serialize
 from tilewright.jit import output
@@ -102,7 +107,7 @@ class CompiledProgram(Launcher):
 
     def variants_of(self, guards: Sequence[Guard] = (), epoch: int = 0) -> list[Variant]:
         """The ways the native entry can call it, while the guards hold and in this epoch."""
-        if self.in_place.scalars:
+        if self.in_place.scalars or self.in_place.extents:
             return []
         ways = [self.in_place, *([self.by_return] if self._has_short_form else [])]
         made = (
@@ -133,8 +138,24 @@ class CompiledProgram(Launcher):
             args = self._ordered(args, kwargs)
         calling = self._calling(len(args), args)
         assert self._is_prepared
+        if calling.extents:
+            self._check_extents(calling, args)
         result = self.kernel.run(calling.signature, args)
         return self._unwrapped(calling, result)
+
+    def _check_extents(self, calling: Calling, args: Sequence[Any]) -> None:
+        """Scalars that are extents must be those of the arrays."""
+        params = calling.signature.explicit
+        values = dict(zip((p.name for p in params), args))
+        for param in params:
+            for axis, extent in enumerate(param.shape if isinstance(param, TensorParam) else ()):
+                for name in calling.extents:
+                    if str(extent) == name and values[param.name].shape[axis] != values[name]:
+                        raise ShapeMismatch(
+                            f"{self.name}: argument '{param.name}' has extent "
+                            f"{values[param.name].shape[axis]} along dimension {axis}, "
+                            f"but {name} = {values[name]}"
+                        )
 
     def _calling(self, count: int, args: Sequence[Any]) -> Calling:
         whole = len(self.signature.explicit)
@@ -253,6 +274,7 @@ class CompiledProgram(Launcher):
             self.signature,
             kernel.manifest,
             scalars=list(self.in_place.scalars),
+            extents=list(self.in_place.extents),
             saved=time.time(),
         )
         output.write_kernel(path, self.name, data, program, facts)
@@ -273,7 +295,7 @@ class CompiledProgram(Launcher):
 def _load(path: Path, name: str) -> CompiledProgram:
     data, saved, facts = output.read_kernel(path, name)
     signature = Signature.from_json(facts["signature"])
-    calling = Calling(signature, tuple(facts["scalars"]))
+    calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
     program = deserialize(saved) if saved is not None else None
     assert program is None or isinstance(program, Program)
     if data is None:

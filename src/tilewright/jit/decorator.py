@@ -30,7 +30,7 @@ from tilewright.jit import (
     specializer,
 )
 from tilewright.jit._arguments import BoundCall, SignatureInfo
-from tilewright.jit._graph import Definition, Graph, HelperKind
+from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
@@ -216,12 +216,14 @@ class JITFunction(Launcher):
             self._graph = graph = _graph.build_graph(self.definition, self._discover)
         return graph
 
-    def _discover(self, value: Any) -> Definition | None:
+    def _discover(self, value: Any) -> Definition | Stranger | None:
         """The definition of a helper that a name may mean."""
-        if not isinstance(value, JITFunction) or value is self:
+        if not isinstance(value, JITFunction):
             return None
         is_entry = value.definition.kind in ("entry", "host")
-        return None if is_entry and self.definition.kind != "host" else value.definition
+        if is_entry and (self.definition.kind != "host" or value is self):
+            return Stranger(value.name, self.name)
+        return value.definition
 
     def _obtain(self, request: Request) -> CompiledProgram:
         stats.count("requests")

@@ -142,6 +142,7 @@ def compile(
         "dump_ptoas_passes": dump_ptoas_passes,
         "runtime": runtime,
         "execution_mode": execution_mode,
+        "execution": execution,
     }
     config = RunConfig(**{name: value for name, value in given.items() if value is not None})
-    return compile_program(program, options=resolve_options(config, execution))
+    return compile_program(program, options=resolve_options(config))

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tilewright import settings
 from tilewright.passes.context import (
@@ -122,15 +122,15 @@ class CompileOptions:
 EXECUTIONS = ("native", "interpret", "checked")
 
 
-def resolve_options(config: RunConfig | None, execution: str | None = None) -> CompileOptions:
+def resolve_options(config: RunConfig | None) -> CompileOptions:
     """The options of a request now; None is `RunConfig()`.
 
     Raises ValueError for an unknown `execution`, and when explicit settings contradict the active
     PassContext.
     """
-    if execution is not None and execution not in EXECUTIONS:
-        raise ValueError(f"execution={execution!r}: {', '.join(EXECUTIONS)} are accepted")
     config = config or RunConfig()
+    if config.execution not in EXECUTIONS:
+        raise ValueError(f"execution={config.execution!r}: {', '.join(EXECUTIONS)} are accepted")
     context = PassContext.current()
     if context is not None:
         _require_agreement(config, context)
@@ -145,7 +145,7 @@ def resolve_options(config: RunConfig | None, execution: str | None = None) -> C
         emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
         analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
         distributed=config.distributed_config,
-        execution="checked" if config.checked else execution or "native",
+        execution="checked" if config.checked else cast("Execution", config.execution),
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
         profiling=config.compile_profiling or settings.COMPILE_PROFILING.read(),

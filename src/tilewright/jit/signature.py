@@ -21,10 +21,14 @@ _DIRECTIONS: dict[ParamDirection, abi.Direction] = {
 
 @dataclass(frozen=True)
 class Calling:
-    """A signature, and the positions among what a call returns that are scalars of shape [1]."""
+    """A signature, and the positions among what a call returns that are scalars of shape [1].
+
+    `extents` are scalar parameters that are also extents of tensors: a call must give both alike.
+    """
 
     signature: abi.Signature
     scalars: tuple[int, ...] = ()
+    extents: tuple[str, ...] = ()
 
     def returning(self) -> Calling | None:
         """The same kernel called with inputs only; None when an output's extent stays unknown."""
@@ -38,7 +42,7 @@ class Calling:
             signature = replace(self.signature, params=params)
         except ValueError:
             return None
-        return Calling(signature, self.scalars)
+        return Calling(signature, self.scalars, self.extents)
 
 
 @dataclass
@@ -94,9 +98,11 @@ def calling_of_lowered(function: Function, lowered: Function) -> Calling:
             assert isinstance(param, abi.TensorParam)
             param = replace(param, implicit=True)
         reader.params.append(param)
+    reader.require_distinct_names()
     results: tuple[tuple[str, int], ...] = lowered.attrs["results"]
     scalars = tuple(i for i, (kind, _) in enumerate(results) if kind == "scalar")
-    return Calling(reader.signature([position for _, position in results]), scalars)
+    signature = reader.signature([position for _, position in results])
+    return Calling(signature, scalars, reader.shared_extents())
 
 
 class _Reader:
@@ -113,7 +119,27 @@ class _Reader:
         positions = self._positions(finals)
         returns = [self._returned(value, positions) for value in returned]
         scalars = tuple(i for i, v in enumerate(returned) if isinstance(v.type, ScalarType))
-        return Calling(self.signature(returns), scalars)
+        return Calling(self.signature(returns), scalars, self.shared_extents())
+
+    def require_distinct_names(self) -> None:
+        """Raises UnsupportedFeatureError when two dimensions of the signature have one label."""
+        for symbol, name in self.names.of.items():
+            if symbol.name != name:
+                raise UnsupportedFeatureError(
+                    f"{self.function.name}: two different dimensions are called '{symbol.name}'",
+                    self.function.span,
+                    f"Give one of them another label, such as pl.dynamic('{name}').",
+                )
+
+    def shared_extents(self) -> tuple[str, ...]:
+        """Names of scalar parameters that stand in the shape of a tensor parameter."""
+        return tuple(
+            value.name
+            for value in self.function.params
+            if isinstance(value.type, ScalarType)
+            and value.has_symbol
+            and value.symbol in self.names.of
+        )
 
     def param(self, value: Value, direction: ParamDirection) -> abi.Param:
         """The parameter that `value` is."""

@@ -26,7 +26,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import TupleType, Type
 from tilewright.jit import _specialize_body, _specialize_values
 from tilewright.jit._arguments import Parameter, SignatureInfo, dims_of
-from tilewright.jit._graph import Graph, Member, is_callee
+from tilewright.jit._graph import Graph, Member, Stranger, is_callee
 from tilewright.jit._source import Path as NamePath
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
 
@@ -105,7 +105,7 @@ class Specializer:
             return helper, helper.definition.name
         if isinstance(value, DynVar):
             return value, value.name
-        return (value, value.name) if is_callee(value) else None
+        return (value, value.name) if is_callee(value) or isinstance(value, Stranger) else None
 
     def unique_name(self, owner: Any, label: str) -> str:
         """The one name of an object in the specialized program."""

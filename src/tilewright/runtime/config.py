@@ -88,7 +88,8 @@ class RunConfig:
     `backend_type` (or `arch`) and `execution_mode` choose the target; `platform` is their legacy
     spelling. `dump_passes`, `dump_ptoas_passes`, `compile_profiling`, `save_kernels_dir` and the
     diagnostic settings ask for a fresh compilation; `device_id`, `codegen_only` and `save_kernels`
-    are controls of a run and select no artifact. `rtol` and `atol` are the tolerances of golden
+    are controls of a run and select no artifact. `execution="interpret"` runs the program in numpy;
+    `checked` does, too, and looks for missing dependencies and unwritten memory. `rtol` and `atol` are the tolerances of golden
     comparisons.
     """
 
@@ -126,6 +127,7 @@ class RunConfig:
     ring_heap: Any = None
     ring_dep_pool: Any = None
     checked: bool = False
+    execution: str = "native"
     target: tuple[BackendType, ExecutionMode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
