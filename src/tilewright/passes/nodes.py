@@ -159,7 +159,7 @@ def make_node(op: Operation | None, structure: Structure, result: Value, positio
     kind = kind_of(op, structure)
     node = Node(op, structure, result, kind, position)
     node.set_shape()
-    try_body(node)
+    inspect_body(node)
     if op is not None and op.opdef.tied:
         (node.dest,) = values_of(op.operands[op.opdef.tied[0]])
     if kind is Kind.REDUCE and not node.reduced:
@@ -176,23 +176,57 @@ def kind_of(op: Operation | None, structure: Structure) -> Kind:
     return Kind.POINT if structure.is_pointwise else Kind.REDUCE
 
 
-def try_body(node: Node) -> None:
-    """Emits the body once, on the side, to see what it gives and what it costs."""
-    structure = node.structure
+@dataclass(frozen=True, slots=True)
+class BodyFacts:
+    """What a body gives and costs; `is_move`: it gives its only read back."""
+
+    gives: tuple[DType, ...]
+    cost: int
+    is_move: bool
+    uses_index: bool
+
+
+def inspect_body(node: Node) -> None:
+    """Fills in what the body of a node gives and costs: the same for equal ops and dtypes."""
+    structure, op = node.structure, node.op
+    dtypes = tuple(element_dtype(read.value) for read in structure.reads)
+    if op is None:
+        facts = try_body(structure, dtypes)
+    else:
+        count = len(structure.tests), len(structure.dims), len(structure.initial)
+        key = (op.opdef, dtypes, count, *op.attrs.values())
+        facts = _FACTS.get(key)
+        if facts is None:
+            facts = try_body(structure, dtypes)
+            if len(_FACTS) < MOST_FACTS:
+                _FACTS[key] = facts
+    node.gives, node.cost = facts.gives, facts.cost
+    node.is_move, node.uses_index = facts.is_move, facts.uses_index
+
+
+_FACTS: dict[Any, BodyFacts] = {}
+MOST_FACTS = 4096
+
+
+def try_body(structure: Structure, dtypes: tuple[DType, ...]) -> BodyFacts:
+    """Emits a body once, on the side, to see what it gives and what it costs."""
     builder = Builder()
-    scalars = [Value(ScalarType(element_dtype(read.value))) for read in structure.reads]
+    scalars = [Value(ScalarType(dtype)) for dtype in dtypes]
     tests = [Value(ScalarType(BOOL)) for _ in structure.tests]
     before = [Value(ScalarType(element_dtype(read.value))) for read in structure.initial]
     index = tuple(Value(INDEX_SCALAR) for _ in structure.dims)
     with builder, builder.inside(Block()) as block:
         results = structure.body((*scalars, *tests, *before), index)
     used = {value for op in block.ops for value in op.inputs}.union(results)
-    node.gives = tuple(map(element_dtype, results))
-    node.uses_index = any(value in used for value in index)
-    node.is_move = len(scalars) == 1 and not tests and results == (scalars[0],)
-    node.cost = sum(WORD_COSTS.get(op.opdef, 1) for op in block.ops)
+    cost = sum(WORD_COSTS.get(op.opdef, 1) for op in block.ops)
     if any(index_exprs(read) is None for read in structure.reads):
-        node.cost += INDIRECT_COST
+        cost += INDIRECT_COST
+    return BodyFacts(
+        tuple(map(element_dtype, results)),
+        cost,
+        len(scalars) == 1 and not tests and results == (scalars[0],),
+        any(value in used for value in index),
+    )
 
 
 def without_reduction(node: Node) -> Structure:
