@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dtypes import BOOL, INDEX
@@ -192,21 +193,18 @@ def condition_value(ctx: TraceContext, terms: Terms) -> Value:
     parts = [_conjunction_value(ctx, conjunction) for conjunction in terms]
     if not parts:
         return sema.constant(False, BOOL)
-    total = parts[0]
-    for part in parts[1:]:
-        total = arith.or_(total, part)
-    return total
+    return functools.reduce(arith.or_, parts)
 
 
 def _conjunction_value(ctx: TraceContext, conjunction: Conjunction) -> Value:
     sema = ctx.sema
-    zero = sema.constant(0, INDEX)
-    total: Value | None = None
+    parts: list[Value] = []
     for each in conjunction:
         compare = arith.eq if each.is_equality else arith.ge
-        part = compare(sema.scalar(each.expr), zero)
-        total = part if total is None else arith.and_(total, part)
-    return sema.constant(True, BOOL) if total is None else total
+        parts.append(compare(sema.scalar(each.expr), sema.constant(0, INDEX)))
+    if not parts:
+        return sema.constant(True, BOOL)
+    return functools.reduce(arith.and_, parts)
 
 
 # ---------------------------------------------------------------------------- if
@@ -217,13 +215,18 @@ def trace_arms(ctx: TraceContext, condition: ScalarPredicate) -> Iterator[bool]:
 
     The arms exclude each other, so the second may start from what the first leaves.
     """
-    guard = condition_value(ctx, condition.terms)
+
+    @functools.cache
+    def guard() -> Value:
+        return condition_value(ctx, condition.terms)
+
     yield from _trace_arm(ctx, "if", condition.terms, guard, True)
-    yield from _trace_arm(ctx, "else", complement(condition.terms), arith.not_(guard), False)
+    otherwise = complement(condition.terms)
+    yield from _trace_arm(ctx, "else", otherwise, lambda: arith.not_(guard()), False)
 
 
 def _trace_arm(
-    ctx: TraceContext, name: str, terms: Terms, guard: Value, choice: bool
+    ctx: TraceContext, name: str, terms: Terms, guard: Callable[[], Value], choice: bool
 ) -> Iterator[bool]:
     scope = IfScope(name, ctx.cur_scope, Block(), terms)
     ctx.enter_region(scope)
@@ -236,18 +239,18 @@ def _trace_arm(
     close_arm(ctx, scope, guard)
 
 
-def close_arm(ctx: TraceContext, scope: IfScope, guard: Value) -> None:
+def close_arm(ctx: TraceContext, scope: IfScope, guard: Callable[[], Value]) -> None:
     """An `if` operation around the traced arm; a tensor that it writes is as before elsewhere."""
     written = scope.written()
     if not written:
         return
-    otherwise = Block()
+    condition, otherwise = guard(), Block()
     before = tuple(scope.outer[root] for root in written)
     after = tuple(root.version for root in written)
     for block, values in ((scope.block, after), (otherwise, before)):
         with ctx.sema.inside(block):
             control.yield_(values)
-    op = ctx.sema.emit(control.if_, (guard,), {}, (scope.block, otherwise))
+    op = ctx.sema.emit(control.if_, (condition,), {}, (scope.block, otherwise))
     take_results(written, op.results)
 
 

@@ -80,13 +80,13 @@ class Sema(Builder):
 
     def scalar(self, expr: Expr) -> Value:
         """An affine expression as an INDEX scalar."""
-        terms = [self._scaled(atom, factor) for atom, factor in expr.terms.items()]
-        if expr.const or not terms:
-            terms.append(self.constant(expr.const, INDEX))
-        total = terms[0]
-        for term in terms[1:]:
-            total = arith.add(total, term)
-        return total
+        total: Value | None = None
+        for atom, factor in expr.terms.items():
+            term = self._scaled(atom, factor)
+            total = term if total is None else arith.add(total, term)
+        if total is None:
+            return self.constant(expr.const, INDEX)
+        return arith.add(total, self.constant(expr.const, INDEX)) if expr.const else total
 
     def _scaled(self, atom: Atom, factor: int) -> Value:
         value = self._atom(atom)

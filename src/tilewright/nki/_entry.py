@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.frontend.trace_kernel import TraceKernel
 from tilewright.frontend.trace_options import CompileOpts
-from tilewright.nki._launch import prepare
+from tilewright.nki._launch import interpret, prepare
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
 OPTION_NAMES = tuple(sorted({each.name for each in fields(CompileOpts)} - {"grid", "extra"}))
@@ -36,15 +36,20 @@ def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; choose from {', '.join(MODES)}")
     if func is None:
-        return functools.partial(make_kernel, options=kwargs)
-    return make_kernel(func, kwargs)
+        return functools.partial(make_kernel, options=kwargs, simulated=mode == "simulation")
+    return make_kernel(func, kwargs, simulated=mode == "simulation")
 
 
-def make_kernel(func: Any, options: dict[str, Any]) -> TraceKernel:
-    """The traced kernel of a function, or of a kernel, under further options."""
-    base = func.opts if isinstance(func, TraceKernel) else CompileOpts()
-    function = cast(FunctionType, func.function if isinstance(func, TraceKernel) else func)
-    return TraceKernel(function, with_keywords(base, options), prepare=prepare)
+def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) -> TraceKernel:
+    """The traced kernel of a function, or of a kernel, under further options.
+
+    A simulated kernel is run by the interpreter, which follows the same order of operations.
+    """
+    kernel = func if isinstance(func, TraceKernel) else None
+    function = cast(FunctionType, func if kernel is None else kernel.function)
+    opts = with_keywords(CompileOpts() if kernel is None else kernel.opts, options)
+    grid = () if kernel is None else kernel.grid
+    return TraceKernel(function, opts, prepare=interpret if simulated else prepare, grid=grid)
 
 
 def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
@@ -61,13 +66,9 @@ def trace_kernel(func: Any = None, **kwargs: Any) -> Any:
 
 
 def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-    """Runs a kernel (decorated or not, with or without a grid) on numpy arrays."""
-    ready = kernel if isinstance(kernel, TraceKernel) else _unwrapped(kernel)
-    return ready(*args, **kwargs)
-
-
-def _unwrapped(kernel: Any) -> TraceKernel:
-    return kernel.kernel if isinstance(kernel, WrappedKernel) else make_kernel(kernel, {})
+    """Runs a kernel (decorated or not, with or without a grid) on numpy arrays, interpreted."""
+    inner = kernel.kernel if isinstance(kernel, WrappedKernel) else kernel
+    return make_kernel(inner, {}, simulated=True)(*args, **kwargs)
 
 
 def _as_kernel(given: Any) -> TraceKernel:
