@@ -197,6 +197,18 @@ def test_p090_a_warm_kernel_still_serves_a_context_with_instruments() -> None:
     assert len(seen) == 2 * count
 
 
+def test_p092_a_warm_call_notices_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.ones((16, 16), F32)
+    out = np.zeros_like(x)
+    for _ in range(3):
+        add_c(x, out)
+    monkeypatch.setenv("TILEWRIGHT_PROG_BUILD_DIR", str(tmp_path / "built"))
+    add_c(x, out)
+    assert (tmp_path / "built" / "program.py").exists()
+
+
 @pytest.mark.parametrize("level", [PassDumpLevel.NONE, False])
 def test_p091_no_dump_is_no_reason(level: Any) -> None:
     assert add_c.compile(config=RunConfig(dump_passes=level)) is add_c.compile()

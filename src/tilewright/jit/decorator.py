@@ -34,14 +34,13 @@ from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.options import CompileOptions, resolve_options
+from tilewright.jit.options import CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
 from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
 from tilewright.runtime.stub import Launcher
-from tilewright.runtime.variants import Guard
 
 CALL_RULES = (_call_binding,)
 """Imported for the parser's rules that it registers."""
@@ -74,7 +73,7 @@ class JITFunction(Launcher):
         self._graph: Graph | None = None
         self._compiled: dict[str, CompiledProgram] = {}
         self._building: dict[str, threading.Lock] = {}
-        self._remembered: dict[CompiledProgram, tuple[int, tuple[Guard, ...]]] = {}
+        self._remembered: dict[CompiledProgram, tuple[Any, ...]] = {}
         functools.update_wrapper(self, definition.function)
 
     @property
@@ -271,6 +270,8 @@ class JITFunction(Launcher):
     def _remember(self, request: Request, compiled: CompiledProgram) -> None:
         """Lets the native entry answer the next call like this one."""
         guards = request.graph.guards
+        if guards is not None:
+            guards = (*guards, *environment_guards())
         defaults = self.definition.defaults
         is_default = all(
             name in defaults and defaults[name] is value
@@ -279,12 +280,13 @@ class JITFunction(Launcher):
         if guards is None or not is_default:
             return
         epoch = process.current_epoch()
+        identity = (epoch, *((id(g.container), g.key, id(g.expected)) for g in guards))
         with self._lock:
-            if self._remembered.get(compiled) == (epoch, guards):
+            if self._remembered.get(compiled) == identity:
                 return
             kept = [v for v in self.variants if v.epoch == epoch]
             self.set_variants([*compiled.variants_of(guards, epoch), *kept][:MAX_VARIANTS])
-            self._remembered[compiled] = (epoch, guards)
+            self._remembered[compiled] = identity
 
 
 # ---- decorators ----------------------------------------------------------------------------------

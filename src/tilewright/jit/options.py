@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from tilewright.runtime.config import (
     RunConfig,
     RuntimeKind,
 )
+from tilewright.runtime.variants import Guard
 
 on_context_change(process.bump_epoch)
 
@@ -145,7 +147,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
         analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
         distributed=config.distributed_config,
-        execution="checked" if config.checked else cast("Execution", config.execution),
+        execution="checked" if config.checked else config.execution,
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
         profiling=config.compile_profiling or settings.COMPILE_PROFILING.read(),
@@ -155,6 +157,20 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         disabled_diagnostics=config.disabled_diagnostics,
     )
     return replace(options, is_fresh=_is_fresh(options, context))
+
+
+_WATCHED = (settings.PROG_BUILD_DIR, settings.COMPILE_PROFILING, settings.EMIT_PTO_LOC)
+
+
+def environment_guards() -> list[Guard]:
+    """Guards that notice when a variable which changes a request's answer is set or changed."""
+    variables: Any = getattr(os.environ, "_data", None)
+    encode: Any = getattr(os.environ, "encodekey", None)
+    if not isinstance(variables, dict) or encode is None:
+        return []
+    known = cast("dict[Any, Any]", variables)
+    keys = [encode(prefix + s.name) for s in _WATCHED for prefix in settings.PREFIXES]
+    return [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
 
 
 def _chosen(explicit: Any, ambient: Any) -> Any:

@@ -1,4 +1,4 @@
-# ruff: noqa: RET504  (kernels are language, not Python)
+# ruff: noqa: F821, RET504  (kernels are language, not Python)
 """How a compiled program is called, looked at, kept and restored."""
 
 from __future__ import annotations
