@@ -49,6 +49,7 @@ class Case:
     program: Program
     inputs: list[Callable[[], Any]]
     used: Counter[str] = field(default_factory=Counter)
+    versions: frozenset[Value] = frozenset()
 
     def arguments(self) -> list[Any]:
         """Fresh arguments, the same on every call."""
@@ -356,7 +357,7 @@ class Generator:
         program = finish_program("random_program", functions)
         for helper in functions.values():
             used.update(op.name for op in helper.body.walk() if helper is not main)
-        return Case(program, [p.make for p in self.params], used)
+        return Case(program, [p.make for p in self.params], used, frozenset(self.versions))
 
     def _called(self, main: Function) -> dict[str, Function]:
         """The functions that `main` calls, then `main`."""
