@@ -132,11 +132,10 @@ def _slice_axis(part: slice[Any, Any, Any], extent: Dim) -> tuple[Offset, Dim]:
     upper: Any = extent if part.stop is None else part.stop
     for bound in (lower, upper):
         _require_integer(bound)
-    return lower, as_dim(_difference(upper, lower))
-
-
-def _difference(upper: Any, lower: Any) -> Any:
-    return as_dim(upper) - as_dim(lower)
+    count = as_dim(as_dim(upper) - as_dim(lower))
+    if isinstance(count, int) and count < 0:
+        raise ParserTypeError(f"the slice {lower}:{upper} ends before it begins")
+    return lower, count
 
 
 def _require_integer(given: Any) -> None:

@@ -60,7 +60,7 @@ def repeated_write(p: FunctionParser) -> Value | None:
         return None
     target, source, offset = op.operands[:3]
     last = target.op
-    if last is None or last.opdef is not memory.assemble or last.operands[1] is not source:
+    if last not in p.state.put_back or last is None or last.operands[1] is not source:
         return None
     if as_dims(last.operands[2]) != as_dims(offset):
         return None
@@ -105,6 +105,7 @@ def put_back(p: FunctionParser, part: Value, new: Value) -> None:
     newest = p.versions.newest(whole)
     offsets = op.operands[op.opdef.operand_names.index("offset")]
     value = memory.assemble(newest, new, offsets)
+    p.state.put_back.add(p.builder.block.ops[-1])
     p.settle(p.builder.block.ops[-1])
     p.rebind(newest, value)
     if whole is not newest:

@@ -99,6 +99,7 @@ class State:
     is_text: bool = False
     depth: int = 0
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
+    put_back: set[Operation] = field(default_factory=set[Operation])
 
 
 StatementRule = Callable[["FunctionParser", Any], None]

@@ -30,8 +30,8 @@ def _as_definition(node: ast.Lambda) -> ast.FunctionDef:
     """The lambda as a function with one return statement."""
     value = ast.copy_location(ast.Return(node.body), node.body)
     definition = ast.FunctionDef(LAMBDA, node.args, [value], [], None, None)
-    if hasattr(definition, "type_params"):
-        definition.type_params = []
+    if "type_params" in definition._fields:
+        setattr(definition, "type_params", [])  # noqa: B010 - a field of later versions
     return ast.copy_location(definition, node)
 
 

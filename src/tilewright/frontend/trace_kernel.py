@@ -140,12 +140,16 @@ class TraceKernel(KernelBase):
     def _argument(self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]) -> Any:
         items = items_of(given) if isinstance(given, tuple) else None
         if items and any(map(is_array, items)):
-            parts: list[Any] = [self._argument(name, item, arrays, keys) for item in items]
-            return tuple(parts)
+            return tuple([self._argument(name, item, arrays, keys) for item in items])
+        return self._one_argument(name, cast(Any, given), arrays, keys)
+
+    def _one_argument(
+        self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]
+    ) -> Any:
         if not is_array(given):
             keys.append(constant_key(name, given))
             return given
-        array: Array = np.asarray(cast(Any, given))
+        array: Array = np.asarray(given)
         dtype = find_dtype(array.dtype)
         if dtype is None:
             supported = ", ".join(NAMES.values())

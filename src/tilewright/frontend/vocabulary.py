@@ -12,7 +12,7 @@ from tilewright.frontend.evaluator import runs_at_compile_time
 from tilewright.frontend.hints import cross_core_slot, split
 from tilewright.frontend.surface import OpNamespace, Word, register_names
 from tilewright.ir import enums
-from tilewright.ir.types import MemRef
+from tilewright.ir.types import HandleType, MemRef
 
 ENUMS: dict[str, Any] = {
     "AtomicType": enums.AtomicType,
@@ -57,12 +57,13 @@ DISTRIBUTED_ENUMS: dict[str, Any] = {
     "ReduceOp": enums.ReduceOp,
     "AtomicType": enums.AtomicType,
 }
+HANDLES = ("PrefetchAsyncContext", "AsyncEvent", "AsyncSession")
 AUTO = -1
 """The base of a reserved buffer that the compiler places."""
 
 
 def _words() -> dict[str, Any]:
-    return _named((*words.LOOPS, *words.SCOPES, *words.OTHERS, *words.BLOCK_WORDS))
+    return _named((*words.LOOPS, *words.SCOPES, *words.OTHERS, *words.BLOCK_WORDS, *words.LANE_WORDS))
 
 
 def _loop_words() -> dict[str, Any]:
@@ -87,9 +88,9 @@ PL: dict[str, Any] = {
     "AUTO": AUTO,
     "loop": OpNamespace("pl.loop", _loop_words()),
     "op": OpNamespace("pl.op"),
-    "tile": OpNamespace("pl.tile", _named(words.BLOCK_WORDS)),
+    "tile": OpNamespace("pl.tile", _named((*words.BLOCK_WORDS, *words.LANE_WORDS))),
     "tensor": OpNamespace("pl.tensor", _named((*words.BLOCK_WORDS, words.NO_DEP, words.DUMP_TAG))),
-    "system": OpNamespace("pl.system", _named(words.TASK_WORDS)),
+    **{name: HandleType(name) for name in HANDLES},
 }
 PLD: dict[str, Any] = {
     **DISTRIBUTED_ENUMS,

@@ -35,8 +35,8 @@ GRAPH = ScopeWord("graph", "A fragment recorded once and replayed.")
 BLOCK_IDX = Word("pl.get_block_idx", "The index of the block that runs, in pl.spmd.")
 BLOCK_NUM = Word("pl.get_block_num", "The number of blocks of pl.spmd.")
 SUBBLOCK_IDX = Word("pl.get_subblock_idx", "The vector lane that runs, in pl.split_aiv.")
-TASK_INVALID = Word("pl.system.task_invalid", "The task id of no task.")
-TASK_DUMMY = Word("pl.system.task_dummy", "A task that only joins others (deps=).")
+AIV_SHARD = Word("pl.aiv_shard", "The part of a cube core's value that a vector lane gets.")
+AIC_GATHER = Word("pl.aic_gather", "The value that the cube core gets of the lanes' parts.")
 NO_DEP = Word("pl.no_dep", "An argument that orders nothing.")
 DUMP_TAG = Word("pl.dump_tag", "An argument whose contents are dumped.")
 
@@ -57,4 +57,4 @@ OTHERS = (
     DUMP_TAG,
 )
 BLOCK_WORDS = (BLOCK_IDX, BLOCK_NUM, SUBBLOCK_IDX)
-TASK_WORDS = (TASK_INVALID, TASK_DUMMY)
+LANE_WORDS = (AIV_SHARD, AIC_GATHER)

@@ -47,9 +47,10 @@ def label(name: str) -> str:
 
 def require_kind(name: str, argument: str, value: Value, kind: type[S], wanted: str) -> S:
     """The type of `value` if it is of `kind`; raises ArgumentTypeMismatch."""
-    if not isinstance(value.type, kind):
-        raise ArgumentTypeMismatch(f"{name}: {argument} is {value.type}, not {wanted}")
-    return value.type
+    type_ = getattr(value, "type", None)  # authors also pass numbers and strings
+    if not isinstance(type_, kind):
+        raise ArgumentTypeMismatch(f"{name}: {argument} is {type_ or repr(value)}, not {wanted}")
+    return type_
 
 
 def require_shaped(name: str, argument: str, value: Value) -> ShapedType:
