@@ -193,9 +193,9 @@ PUBLISHED = {
         create_l1: shape dtype transpose
         gather_row: acc src dst_offset src_offset shapes transpose * valid_shape
         scatter: input dim index src * mask_pattern dst
-        get_block_idx: 
-        get_subblock_idx: 
-        get_block_num: 
+        get_block_idx:
+        get_subblock_idx:
+        get_block_num:
     """,
     "pl.tile": """
         create: shape dtype target_memory transpose * flat_layout
@@ -218,9 +218,9 @@ PUBLISHED = {
         fillpad: tile pad_value
         fillpad_inplace: tile pad_value
         fillpad_expand: tile shape pad_value
-        get_block_idx: 
-        get_subblock_idx: 
-        get_block_num: 
+        get_block_idx:
+        get_subblock_idx:
+        get_block_num:
         add: lhs rhs
         sub: lhs rhs
         mul: lhs rhs
