@@ -471,7 +471,7 @@ def sequence_bounds(*, segment_ids: nki_tensor, dtype: Any = None, **kwargs: Any
 
 
 @nki_op("nisa._tiled_offloaded_memcpy")
-def _tiled_offloaded_memcpy(src: nki_tensor, dst: nki_tensor, **kwargs: Any) -> None:
+def tiled_offloaded_memcpy(src: nki_tensor, dst: nki_tensor, **kwargs: Any) -> None:
     """Copies a tensor of HBM to another of the same shape, tile by tile."""
     if src.shape != dst.shape:
         raise refusal(MEMCPY_SHAPE, src=list(src.shape), dst=list(dst.shape))
@@ -480,7 +480,7 @@ def _tiled_offloaded_memcpy(src: nki_tensor, dst: nki_tensor, **kwargs: Any) -> 
 
 
 @nki_op("nisa._tiled_offloaded_fma")
-def _tiled_offloaded_fma(
+def tiled_offloaded_fma(
     *srcs: nki_tensor, scales: Sequence[float], dst: nki_tensor, **kwargs: Any
 ) -> None:
     """dst = sum of scale * src over tensors of HBM, in FP32."""

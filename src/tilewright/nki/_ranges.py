@@ -52,7 +52,8 @@ def num_programs(axes: Any = None) -> int:
     if axes is None:
         return math.prod(dim.size for dim in grid)
     sizes = [dim.size for dim in grid] or [1]
-    return math.prod(sizes[axis] for axis in as_items(axes))
+    chosen = [sizes[constant_int(axis, "an axis")] for axis in as_items(axes)]
+    return math.prod(chosen)
 
 
 @nki_op("nl.program_ndim")

@@ -41,8 +41,6 @@ from tilewright.nki._isa_matrix import (
     tensor_tensor_scan,
 )
 from tilewright.nki._isa_move import (
-    _tiled_offloaded_fma,
-    _tiled_offloaded_memcpy,
     affine_select,
     builtin_custom_op,
     dma_copy,
@@ -60,6 +58,12 @@ from tilewright.nki._isa_move import (
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
     tensor_copy_predicated,
+)
+from tilewright.nki._isa_move import (
+    tiled_offloaded_fma as _tiled_offloaded_fma,
+)
+from tilewright.nki._isa_move import (
+    tiled_offloaded_memcpy as _tiled_offloaded_memcpy,
 )
 
 __all__ = [

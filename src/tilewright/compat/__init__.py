@@ -1,0 +1,1 @@
+"""Alias packages: published programs run under the names that they import."""
