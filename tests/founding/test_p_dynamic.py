@@ -144,3 +144,29 @@ def test_p052_placeholders_say_that_they_are() -> None:
     assert not DynDim(M).synthesized
     meta: Any = TensorMeta((DynDim(M), 4), pl.FP32)
     assert str(meta.type) == "pl.Tensor[[M, 4], pl.FP32]"
+
+
+@pl.jit
+def unannotated(x, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.add(x, 1.0)
+    return out
+
+
+def test_a_parameter_without_annotation_takes_its_argument() -> None:
+    x = np.zeros((4, 16), F32)
+    out = np.zeros_like(x)
+    unannotated(x, out)
+    assert (out == 1).all()
+
+
+class Described:
+    """What stands for an array that does not exist yet."""
+
+    shape = (4, 16)
+    dtype = pl.FP32
+
+
+def test_a_sample_needs_no_memory() -> None:
+    x = np.zeros((4, 16), F32)
+    assert bare.compile(Described(), Described()) is bare.compile(x, x.copy())

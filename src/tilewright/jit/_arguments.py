@@ -436,13 +436,16 @@ def _scalar_dtype(value: Any) -> DType:
 
 
 def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
-    """Shape and element type of an argument; raises ArgumentTypeMismatch for what is no array."""
+    """Shape and element type of an argument, or of an object that describes one.
+
+    Raises ArgumentTypeMismatch for anything else.
+    """
     if isinstance(value, TensorMeta):
         return value
     try:
-        view = view_array(value)
-        dtype = DType.from_numpy(view.dtype)
-        shape: tuple[ShapeDim, ...] = view.shape
+        view = value if _is_description(value) else view_array(value)
+        dtype = view.dtype if isinstance(view.dtype, DType) else DType.from_numpy(view.dtype)
+        shape: tuple[ShapeDim, ...] = tuple(view.shape)
     except NotAnArray as reason:
         raise ArgumentTypeMismatch(
             f"{name}: argument '{parameter.name}' is {reason}; an array is accepted"
@@ -453,6 +456,11 @@ def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
             "the language does not have"
         ) from None
     return TensorMeta(shape, dtype)
+
+
+def _is_description(value: Any) -> bool:
+    """True for an object that has a shape and an element type of the language, but no elements."""
+    return hasattr(value, "shape") and isinstance(getattr(value, "dtype", None), DType)
 
 
 def _require_fit(name: str, argument: str, declared: TensorType, meta: TensorMeta) -> None:

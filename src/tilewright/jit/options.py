@@ -131,6 +131,8 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
     PassContext.
     """
     config = config or RunConfig()
+    if not isinstance(config, RunConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"config is {config!r}; a RunConfig is accepted")
     if config.execution not in EXECUTIONS:
         raise ValueError(f"execution={config.execution!r}: {', '.join(EXECUTIONS)} are accepted")
     context = PassContext.current()

@@ -189,6 +189,7 @@ class Specializer:
                 callees=self,
                 options=definition.options,
                 evaluated=evaluated_annotations(variant.signature, types),
+                param_types=types,
                 name=title,
             )
         finally:
