@@ -19,8 +19,8 @@ LAYERS = [
     {"frontend", "passes", "interp", "codegen"},
     {"runtime", "dist"},
     {"jit"},
-    {"language", "nki", "compat", "testing"},
-    {"cli"},
+    {"language", "nki", "testing"},
+    {"cli", "compat"},  # compat gives the surfaces other names
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 
