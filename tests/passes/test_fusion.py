@@ -16,6 +16,7 @@ from passes.programs import (
     lanes,
     load,
     loops,
+    lowered,
     mul,
     row_max,
     row_sum,
@@ -123,3 +124,14 @@ def test_scans_carry_a_scalar_along_the_last_axis() -> None:
         return [store(div(t, const(2.0)), [0, 0], out)]
 
     check(kernel([("x", tensor(4, 30), IN), ("out", tensor(4, 30), OUT)], body))
+
+
+def test_long_chains_lower_without_deep_recursion() -> None:
+    def body(x: Value, out: Value) -> list[Value]:
+        t = load(x, [0, 0], (4, 20))
+        for _ in range(400):
+            t = mul(add(t, t), const(0.5))
+        return [store(t, [0, 0], out)]
+
+    function = lowered(kernel([("x", tensor(4, 20), IN), ("out", tensor(4, 20), OUT)], body))
+    assert lanes(function) == 1

@@ -11,6 +11,8 @@ from tilewright.ir.enums import Effect
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
 from tilewright.ir.types import ScalarType
+from tilewright.ops import arith
+from tilewright.ops import cast as casting
 from tilewright.passes.elements import Elements
 from tilewright.passes.guards import guard
 from tilewright.passes.lowering import Lowering
@@ -30,6 +32,10 @@ from tilewright.passes.scans import ScanNest, is_scan
 
 FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
+
+SCALAR_WORDS: set[OpDef[..., Any]] = {
+    word for room in (arith, casting) for word in vars(room).values() if isinstance(word, OpDef)
+}
 
 Handler = Callable[[Lowering, Operation], None]
 LATE: set[OpDef[..., Any]] = set()
@@ -203,8 +209,7 @@ def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> Non
 
 def lower_scalar(lowering: Lowering, op: Operation) -> None:
     """A scalar word: copied."""
-    shaped_values = [v for v in (*op.inputs, *op.results) if not isinstance(v.type, ScalarType)]
-    if shaped_values or not op.results:
+    if op.opdef not in SCALAR_WORDS:
         raise UnsupportedFeatureError(f"{op.name} cannot be compiled yet", op.span)
     operands = tuple(entry if entry is None else lowering.scalar(entry) for entry in op.operands)
     new = lowering.builder.emit(op.opdef, operands, op.attrs, span=op.span)

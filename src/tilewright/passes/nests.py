@@ -31,12 +31,16 @@ Store = Callable[[], None]
 
 @dataclass(eq=False, slots=True)
 class Pass:
-    """One loop over the last axis: the nodes that it reduces, stores or keeps."""
+    """One loop over the last axis: the nodes that it reduces, stores or keeps.
+
+    `order` are the values computed on the way, each after what it needs.
+    """
 
     level: int
     extent: Dim
     roots: list[Node] = field(default_factory=list[Node])
     kept: list[Node] = field(default_factory=list[Node])
+    order: list[Node] = field(default_factory=list[Node])
 
 
 class Nest:
@@ -51,6 +55,7 @@ class Nest:
         self.elements = Elements(lowering, self.scopes.current, group)
         self.passes: dict[tuple[int, Dim], Pass] = {}
         self.row_roots: list[Node] = []
+        self.row_values: list[Node] = []
         self.accumulators: dict[Node, tuple[Storage, ...]] = {}
         self.kept: dict[Node, Storage] = {}
 
@@ -98,6 +103,8 @@ class Nest:
             if node.storage is not None and self.is_read_elsewhere(node, node.storage):
                 node.level = last
             if not self.has_lanes(node):
+                if node.kind is Kind.POINT:
+                    self.row_values.append(node)
                 if node.kind is not Kind.POINT or node in self.buffered:
                     self.row_roots.append(node)
             elif node.kind is not Kind.POINT or node in self.buffered:
@@ -119,16 +126,22 @@ class Nest:
     def plan_kept(self) -> None:
         """Finds the values that a later pass needs and that cost too much to compute again."""
         first: dict[Node, Pass] = {}
+        places = {node: place for place, node in enumerate(self.group.nodes)}
         for each in self.ordered_passes():
+            visited: set[Node] = set()
             stack = [*each.roots]
             while stack:
                 node = stack.pop()
+                if node in visited:
+                    continue
+                visited.add(node)
                 seen = first.setdefault(node, each)
                 if seen is not each and self.is_costly(node):
                     if node not in seen.kept:
                         seen.kept.append(node)
                     continue
                 stack += [p for p in self.producers(node) if self.may_repeat(p)]
+            each.order = sorted(filter(self.may_repeat, visited), key=places.__getitem__)
 
     def may_repeat(self, node: Node) -> bool:
         """True for values that passes compute, rather than read from the row."""
@@ -139,9 +152,13 @@ class Nest:
         if node.kind is not Kind.POINT:
             return False
         total = 0
+        visited: set[Node] = set()
         stack = [node]
         while stack and total <= CHEAP:
             each = stack.pop()
+            if each in visited:
+                continue
+            visited.add(each)
             total += each.cost
             stack += [p for p in self.producers(each) if self.may_repeat(p)]
         return total > CHEAP
@@ -200,11 +217,20 @@ class Nest:
     def emit_row(self) -> None:
         """All passes over one row, then what is stored once per row."""
         for each in self.ordered_passes():
+            self.compute_in_order([v for v in self.row_values if v.level <= each.level])
             self.emit_pass(each)
+        self.compute_in_order(self.row_values)
         stores = [store for node in self.row_roots for store in self.settle(node)]
         for store in stores:
             store()
         self.elements.kept.clear()
+
+    def compute_in_order(self, nodes: list[Node]) -> None:
+        """Computes values before those that need them, so that no chain is too deep."""
+        for node in nodes:
+            element = self.group.element(node)
+            assert element is not None
+            self.elements.element(node.result, element)
 
     def emit_pass(self, each: Pass) -> None:
         """One lanes loop."""
@@ -214,6 +240,7 @@ class Nest:
         stashes = [(node, self.stash(node, each.extent)) for node in each.kept]
 
         def body() -> Sequence[Value]:
+            self.compute_in_order(each.order)
             given = [scalar for node in reductions for scalar in self.contribution(node)]
             stores = [
                 store

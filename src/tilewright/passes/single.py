@@ -10,11 +10,11 @@ from tilewright.ir.affine import Expr, as_expr
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
 from tilewright.ir.types import row_major_strides
-from tilewright.ops import arith, array, loop, memory, shape
+from tilewright.ops import arith, array, loop, memory, shape, task
 from tilewright.ops.extents import DIM_OPS, as_dims
 from tilewright.passes.blocks import flush, lowers, read_scalar
 from tilewright.passes.lowering import Lowering
-from tilewright.passes.nodes import Kind, make_node, shaped
+from tilewright.passes.nodes import Kind, element_dtype, make_node, shaped
 from tilewright.passes.storage import Storage
 
 Scalars = tuple[Value, ...]
@@ -35,6 +35,14 @@ def lower_create(lowering: Lowering, op: Operation) -> None:
 def lower_dim(lowering: Lowering, op: Operation) -> None:
     """An extent that the type knows."""
     lowering.define_index(op.result, DIM_OPS[op.opdef](op))
+
+
+@lowers(task.current, task.invalid, task.dummy, task.cluster_count, task.vector_count)
+def lower_known(lowering: Lowering, op: Operation) -> None:
+    """A scalar that is the same on every machine."""
+    assert op.opdef.evaluate is not None
+    number = int(op.opdef.evaluate(*op.operands))
+    lowering.define_scalar(op.result, lowering.scopes.constant(number, element_dtype(op.result)))
 
 
 @lowers(array.create)
