@@ -1,9 +1,35 @@
-"""Lowering of one function: parameters become buffers, results become more parameters.
+"""Lower a function that calls nothing: tiles become loop nests, tensors become buffers.
 
 A tensor that is returned and is the last version of a parameter is that parameter; any other
 returned tensor or scalar becomes an Out buffer after the declared parameters, a scalar as one of
 shape [1]. The attribute `results` says, for each returned value, which parameter holds it and how:
 ("tensor", position) or ("scalar", position).
+
+Before::
+
+    @pl.program
+    class example:
+        @pl.function
+        def main(self, x: pl.Tensor[[16, 64], pl.FP32], out: pl.Out[pl.Tensor[[16, 64], pl.FP32]]):
+            t = pl.load(x, [0, 0], [16, 64])
+            e = pl.exp(pl.row_expand_sub(t, pl.row_max(t)))
+            pl.store(pl.row_expand_div(e, pl.row_sum(e)), [0, 0], out)
+
+After::
+
+    for r in pl.parallel(16):
+        for c, (s,) in pl.loop.lanes(64, combine=['max'], init_values=(float("-inf"),)):
+            s_1 = pl.loop.load(x, [r, c])
+            t = pl.yield_(s_1)
+        e = pl.loop.alloc(shape=[64], dtype=pl.FP32)
+        for c_1, (s_2,) in pl.loop.lanes(64, combine=['add'], init_values=(0.0,)):
+            s_3 = pl.loop.load(x, [r, c_1])
+            s_4 = pl.op.arith.exp(s_3 - t)
+            pl.loop.store(e, [c_1], s_4)
+            t_1 = pl.yield_(s_4)
+        for c_2 in pl.loop.lanes(64):
+            s_5 = pl.loop.load(e, [c_2])
+            pl.loop.store(out, [r, c_2], s_5 / t_1)
 """
 
 from __future__ import annotations
@@ -12,8 +38,8 @@ from typing import Any
 
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import Expr
-from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.builder import Builder, finish_program
+from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import BufferType, ScalarType, ShapedType, Type, buffer_of
@@ -27,11 +53,12 @@ from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
 
 
-def lower_function(function: Function) -> Function:
-    """`function`, which calls nothing, at loop level."""
+def lower_entry(program: Program, entry: str) -> Program:
+    """The program of one loop-level function that does what `entry`, which calls nothing, does."""
     builder = Builder()
     with builder:
-        return FunctionLowering(builder, function).run()
+        lowered = FunctionLowering(builder, program[entry]).run()
+    return finish_program(program.name, {entry: lowered})
 
 
 class FunctionLowering:

@@ -1,4 +1,28 @@
-"""Replace each call by the body of its callee, and each scope by what it encloses."""
+"""Replace each call by the body of its callee, and each scope by what it encloses.
+
+Before::
+
+    @pl.program
+    class example:
+        @pl.function
+        def double(self, x: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+            return pl.add(x, x)
+
+        @pl.function
+        def main(self, a: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+            with pl.at(level=pl.Level.CORE_GROUP):
+                b = self.double(a)
+            return b
+
+After::
+
+    @pl.program
+    class example:
+        @pl.function
+        def main(self, a: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+            b = pl.add(a, a)
+            return b
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.passes import contract, regions, scans, single
 from tilewright.passes.context import (
@@ -13,18 +12,13 @@ from tilewright.passes.context import (
     VerificationInstrument,
     VerificationLevel,
 )
-from tilewright.passes.function import lower_function
+from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
 
 REGISTERED = (contract, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
 
 Pass = Callable[[Program, str], Program]
-
-
-def lower_entry(program: Program, entry: str) -> Program:
-    """The program of one loop-level function that does what `entry`, which calls nothing, does."""
-    return finish_program(program.name, {entry: lower_function(program[entry])})
 
 
 PIPELINE: tuple[Pass, ...] = (

@@ -1,0 +1,39 @@
+"""What the docstring of a pass shows is what the pass does."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import ModuleType
+
+import pytest
+
+import tilewright.ops  # noqa: F401  (fills the registry)
+from tilewright.frontend.text import parse
+from tilewright.passes import function, inline_calls
+from tilewright.passes.pipeline import PIPELINE
+
+PASSES = {"inline_calls": inline_calls, "lower_entry": function}
+SECTION = re.compile(r"^(Before|After)::\n\n((?:    .*\n|\n)*)", re.MULTILINE)
+
+
+def sections(module: ModuleType) -> dict[str, str]:
+    doc = (module.__doc__ or "") + "\n"
+    return {title: inspect.cleandoc(text) for title, text in SECTION.findall(doc)}
+
+
+def test_every_pass_shows_what_it_does() -> None:
+    assert [step.__name__ for step in PIPELINE] == list(PASSES)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_the_example_of_a_pass_is_true(name: str) -> None:
+    shown = sections(PASSES[name])
+    before = parse("import tilewright.language as pl\n\n" + shown["Before"])
+    step = next(step for step in PIPELINE if step.__name__ == name)
+    lines = step(before, "main").as_python(concise=True).splitlines()
+    after = shown["After"].splitlines()
+    stripped = [line.strip() for line in lines]
+    wanted = [line.strip() for line in after]
+    start = stripped.index(wanted[0])
+    assert stripped[start : start + len(wanted)] == wanted
