@@ -13,8 +13,8 @@ class Isa:
     """What an instruction set can do in one instruction, and the block sizes that suit it.
 
     `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of
-    the packed block of B stay in cache while `nc` columns of it are used. `vector_bytes` is the
-    widest native vector.
+    the packed block of B stay in cache while `nc` columns of it are used; up to `in_place` columns B
+    is not packed at all. `vector_bytes` is the widest native vector.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Isa:
     vectors: int
     kc: int
     nc: int
+    in_place: int
 
     @property
     def is_x86(self) -> bool:
@@ -52,12 +53,66 @@ class Target:
         return replace(ISAS[self.isa], has_byte_dot=has_byte_dot)
 
 
-AVX512 = Isa("avx512", 64, 32, True, True, True, True, False, rows=8, vectors=3, kc=512, nc=768)
-AVX2 = Isa("avx2", 32, 16, True, True, True, False, False, rows=6, vectors=1, kc=512, nc=512)
-BASELINE = Isa(
-    "baseline", 16, 16, False, False, False, False, False, rows=2, vectors=1, kc=512, nc=512
+AVX512 = Isa(
+    name="avx512",
+    vector_bytes=64,
+    registers=32,
+    has_fma=True,
+    has_round=True,
+    has_half=True,
+    has_scalef=True,
+    has_byte_dot=False,
+    rows=8,
+    vectors=3,
+    kc=512,
+    nc=768,
+    in_place=512,
 )
-AARCH64 = Isa("aarch64", 16, 32, True, True, True, False, False, rows=5, vectors=1, kc=512, nc=512)
+AVX2 = Isa(
+    name="avx2",
+    vector_bytes=32,
+    registers=16,
+    has_fma=True,
+    has_round=True,
+    has_half=True,
+    has_scalef=False,
+    has_byte_dot=False,
+    rows=6,
+    vectors=1,
+    kc=512,
+    nc=512,
+    in_place=256,
+)
+BASELINE = Isa(
+    name="baseline",
+    vector_bytes=16,
+    registers=16,
+    has_fma=False,
+    has_round=False,
+    has_half=False,
+    has_scalef=False,
+    has_byte_dot=False,
+    rows=2,
+    vectors=1,
+    kc=512,
+    nc=512,
+    in_place=256,
+)
+AARCH64 = Isa(
+    name="aarch64",
+    vector_bytes=16,
+    registers=32,
+    has_fma=True,
+    has_round=True,
+    has_half=True,
+    has_scalef=False,
+    has_byte_dot=False,
+    rows=5,
+    vectors=1,
+    kc=512,
+    nc=512,
+    in_place=256,
+)
 
 ISAS: dict[str, Isa] = {isa.name: isa for isa in (AVX512, AVX2, BASELINE, AARCH64)}
 

@@ -5,7 +5,7 @@ and the instruction set change speed only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.codegen.byte_packing import (
     GROUP,
@@ -32,7 +32,6 @@ PARAMETERS = (
     "ptr %c, i64 %ldc, ptr %a, i64 %lda, ptr %b, i64 %ldb, "
     "i64 %m, i64 %n, i64 %k, ptr %work, i1 %accumulate"
 )
-UNPACKED_COLUMNS = 512
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 4096, 4
 
@@ -146,7 +145,7 @@ def packs_b(spec: Matmul, isa: Isa) -> bool | None:
     if spec.packs is not None:
         return spec.packs
     enough_rows = None if spec.m is None else spec.m >= PACKING_ROWS * isa.rows
-    wide = None if spec.n is None else spec.n > UNPACKED_COLUMNS
+    wide = None if spec.n is None else spec.n > isa.in_place
     if enough_rows is False or wide is False:
         return False
     return True if enough_rows and wide else None
@@ -202,6 +201,8 @@ class MatmulWriter:
     def write(self) -> str:
         """The definition."""
         plan, index = self.plan, self.index
+        if plan.packs is None and self.spec.m is None:
+            self.single_row()
         self.packed_flag = self.packing_decision()
         self.depth = self.depth_decision()
         whole = index.round_down(self.n, plan.columns)
@@ -218,13 +219,23 @@ class MatmulWriter:
         self.text.do("ret void")
         return self.text.finish()
 
+    def single_row(self) -> None:
+        """One row, found at run time, has a function of its own."""
+        symbol = require_matmul(self.module, replace(self.spec, m=1))
+        one, more = self.text.label(), self.text.label()
+        self.text.branch(self.text.let("icmp eq i64 %m, 1"), one, more)
+        self.text.start(one)
+        self.text.do(f"call fastcc void {symbol}({PARAMETERS})")
+        self.text.do("ret void")
+        self.text.start(more)
+
     def packing_decision(self) -> str:
         """An i1 that says whether B is packed, where only run time knows; else ""."""
         if self.plan.packs is not None:
             return ""
         text = self.text
         rows = text.let(f"icmp sge i64 {self.m}, {PACKING_ROWS * self.module.isa.rows}")
-        columns = text.let(f"icmp sgt i64 {self.n}, {UNPACKED_COLUMNS}")
+        columns = text.let(f"icmp sgt i64 {self.n}, {self.module.isa.in_place}")
         return text.let(f"and i1 {rows}, {columns}")
 
     def depth_decision(self) -> Num:

@@ -26,14 +26,17 @@ OTHER_LEVELS = ("arith.", "control.", "host.", "loop.")
 
 
 def cases() -> Iterator[Any]:
-    """Every sample of every op, in every dtype."""
+    """Every sample of every op in its first dtype, two in every dtype; the others are long."""
     for name, opdef in OPS.items():
         if name.startswith(OTHER_LEVELS) or name == "memory.create":
             continue
         samples = opdef.make_samples() if opdef.make_samples else ()
         for number, sample in enumerate(samples):
             for dtype in sample.dtypes if sample.error is None else ():
-                yield pytest.param(name, sample, dtype, id=f"{name}-{number}-{dtype.name}")
+                is_short = number < 2 or dtype is sample.dtypes[0]
+                marks = () if is_short else pytest.mark.long
+                label = f"{name}-{number}-{dtype.name}"
+                yield pytest.param(name, sample, dtype, id=label, marks=marks)
 
 
 @pytest.mark.parametrize(("name", "sample", "dtype"), list(cases()))
