@@ -19,6 +19,8 @@ from tilewright.frontend.capture import FunctionNode
 from tilewright.source import SourceText
 
 _ORDERED = ("range", "while_")
+TASK_NAME = "task_name"
+"""The attribute of a rewritten `with pl.spmd(n) as tid:` that holds its `tid`."""
 
 
 def prepared_body(node: FunctionNode, source: SourceText) -> list[ast.stmt]:
@@ -68,7 +70,9 @@ class _Desugar:
         if call is not None and isinstance(node, ast.With):
             index = ast.Name(f"block_{next(self.numbers)}", ast.Store())
             ast.copy_location(index, call)
-            return self.loop(ast.copy_location(ast.For(index, call, node.body, []), node))
+            blocks = ast.copy_location(ast.For(index, call, node.body, []), node)
+            setattr(blocks, TASK_NAME, node.items[0].optional_vars)
+            return self.loop(blocks)
         if isinstance(node, (ast.If, ast.With)):
             node.body = self.block(node.body)
             if isinstance(node, ast.If):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tilewright.errors import InvalidOperationError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
-from tilewright.frontend.parse_basic import refresh_arguments
+from tilewright.frontend.parse_basic import is_word_call, refresh_arguments
 from tilewright.frontend.parser import FunctionParser, Silenced, callee
 from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
 from tilewright.frontend.typing import Matcher
@@ -19,11 +19,15 @@ from tilewright.frontend.values import (
     is_number,
     is_scalar,
 )
-from tilewright.ir.core import Function, Value
+from tilewright.frontend.words import DUMP_TAG, NO_DEP
+from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import AtomicType, ParamDirection
 from tilewright.ir.types import ScalarType, Type
 from tilewright.ops import control, memory, shape
 from tilewright.ops.extents import as_dim, as_dims
+from tilewright.source import Span
+
+Launch = Callable[[Sequence[Value], dict[str, Any], Span], list[Value]]
 
 
 @callee(OpName)
@@ -97,7 +101,7 @@ def write_back(p: FunctionParser) -> None:
 def put_back(p: FunctionParser, part: Value, new: Value) -> None:
     """Puts the new contents of a part that was sliced from a parameter into the parameter."""
     op = part.op
-    if op is None or op.opdef is not shape.slice_ or op.attrs.get("drop_dims"):
+    if op is None or op.opdef is not shape.slice_ or not _drops_leading(op):
         return
     whole = op.operands[0]
     if p.versions.root(whole) is None:
@@ -110,6 +114,12 @@ def put_back(p: FunctionParser, part: Value, new: Value) -> None:
     p.rebind(newest, value)
     if whole is not newest:
         p.rebind(whole, value)
+
+
+def _drops_leading(op: Operation) -> bool:
+    """True when a slice drops leading axes only: what is written there needs no other shape."""
+    dropped = op.attrs["drop_dims"]
+    return dropped == tuple(range(len(dropped)))
 
 
 @callee(Function)
@@ -134,8 +144,12 @@ def emit_function_call(
     function: Function,
     arguments: Sequence[Any],
     attrs: tuple[tuple[str, Any], ...],
+    launch: Launch | None = None,
 ) -> list[Value]:
-    """Emits a call; gives what the function returns, written arguments as their new versions."""
+    """Emits a call; gives what the function returns, written arguments as their new versions.
+
+    `launch` emits the call in its own way and gives what would be the results of the plain one.
+    """
     values, matcher = match_arguments(p, node, function, arguments)
     written = _written_positions(function)
     for position in written:
@@ -151,16 +165,35 @@ def emit_function_call(
         "tied_args": written,
         "attrs": attrs,
     }
-    op = p.builder.emit(control.call, (tuple(values),), details, span=p.span(node))
-    tied = dict(zip(written, op.results[len(types) :]))
-    p.versions.note_writes(op)
+    details["attrs"] = (*attrs, *marks(p, node))
+    results = (launch or _emit_call(p))(values, details, p.span(node))
+    tied = dict(zip(written, results[len(types) :]))
     for position, result in tied.items():
+        root = p.versions.root(values[position])
+        if root is not None:
+            p.versions.advance(root, result)
         result.name = values[position].name
         p.rebind(values[position], result)
         put_back(p, values[position], result)
     aliases = returned_parameters(function)
-    returned = zip(op.results, aliases)
+    returned = zip(results, aliases)
     return [tied.get(alias, result) if alias is not None else result for result, alias in returned]
+
+
+def _emit_call(p: FunctionParser) -> Launch:
+    def emit(values: Sequence[Value], details: dict[str, Any], span: Span) -> list[Value]:
+        return list(p.builder.emit(control.call, (tuple(values),), details, span=span).results)
+
+    return emit
+
+
+def marks(p: FunctionParser, node: ast.Call) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Which arguments are marked pl.no_dep(...) or pl.dump_tag(...)."""
+    for mark in (NO_DEP, DUMP_TAG):
+        name = mark.path.rpartition(".")[2]
+        calls = [k for k, given in enumerate(node.args) if is_word_call(p, given, name)]
+        if calls:
+            yield name, tuple(calls)
 
 
 def _name_part(value: Value, name: str) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import InternalError, ParserSyntaxError, UnsupportedFeatureError
+from tilewright.frontend.desugar import TASK_NAME
 from tilewright.frontend.liveness import Facts
 from tilewright.frontend.operators import as_condition
 from tilewright.frontend.parse_basic import is_word_call
-from tilewright.frontend.parse_tasks import check_task_ids, refuse_predicate
+from tilewright.frontend.parse_tasks import blocks_unless, emit_task_around, task_ids
 from tilewright.frontend.parser import Blocks, FunctionParser, Yield, statement
 from tilewright.frontend.regions import (
     can_flow,
@@ -347,6 +348,8 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     bounds, inits, options = _loop_arguments(p, head, function)
     index, headers = _targets(p, node, len(inits))
     _require_rules(p, head, function, bounds, inits, options)
+    deps = task_ids(p, options.pop("deps", None), head)
+    bounds[1] = blocks_unless(p, options.pop("predicate", None), bounds[1], head)
     lo, hi, step = (p.as_value(bound) for bound in bounds)
     symbol = _index_range(index, lo, hi, step)
 
@@ -358,7 +361,7 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
 
     facts = p.live.facts(node.body)
     loop = Loop(node, node.body, facts, facts.reads, headers, inits, index, variable)
-    p.state.blocks.append(Blocks(function, None, hi))
+    p.state.blocks.append(Blocks(function, None, hi, options))
     reading = read_loop(p, loop)
     p.state.blocks.pop()
     drop_unchanged(reading)
@@ -366,7 +369,10 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     attrs = _attributes(function, options)
     operands = (lo, hi, step, tuple(carry.init for carry in reading.carries))
     op = emit_region_op(p, control.for_, operands, attrs, (reading.block,), node)
-    finish_loop(p, loop, reading, op.results)
+    results, name = op.results, getattr(node, TASK_NAME, None)
+    if deps or name is not None:
+        results = emit_task_around(p, op, deps, name, node)
+    finish_loop(p, loop, reading, results)
 
 
 def _not_a_loop(p: FunctionParser, node: ast.For, function: Any) -> ParserSyntaxError:
@@ -394,8 +400,6 @@ def _loop_arguments(
             inits = init_values(p, keyword.value)
         elif keyword.arg is not None:
             options[keyword.arg] = p.evaluate(keyword.value)
-    check_task_ids(p, options.pop("deps", None), call)
-    refuse_predicate(p, options, call)
     lo = bounds[0] if len(bounds) > 1 else 0
     hi = bounds[1] if len(bounds) > 1 else bounds[0]
     return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options

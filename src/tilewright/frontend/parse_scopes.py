@@ -6,14 +6,13 @@ import ast
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tilewright.dtypes import TASK_ID
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
-from tilewright.frontend.parse_tasks import check_task_ids, refuse_predicate
+from tilewright.frontend.parse_tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.parser import FunctionParser, statement
 from tilewright.frontend.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.surface import LoopWord, ScopeWord, as_attr
-from tilewright.frontend.values import constant, is_scalar
+from tilewright.frontend.values import is_scalar
 from tilewright.frontend.words import AT, CLUSTER, GRAPH, MANUAL_SCOPE, SCOPE, SPLIT_AIV, SPMD
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import Level
@@ -68,15 +67,15 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
         raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
     (item,) = node.items
     word, options = _scope_call(p, item.context_expr)
-    check_task_ids(p, options.get("deps"), item.context_expr)
     refuse_predicate(p, options, item.context_expr)
-    deps = _task_ids(p, options.pop("deps", ()) or (), item.context_expr)
+    deps = task_ids(p, options.pop("deps", None), item.context_expr)
     _require_nesting(p, word, options, item.context_expr)
     kind = word.path.rpartition(".")[2]
     attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
     with p.trial():
         p.placements.append((word, options.get("level")))
         block = p.region((), node.body)
+        current = begin_task(p, block) if item.optional_vars is not None else None
         p.placements.pop()
         inside, versions = dict(p.scope), p.versions.mark()
     changed = {n: b for n, b in inside.items() if p.scope.get(n, MISSING) is not b}
@@ -84,12 +83,13 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     newest = [v for v, was in zip(versions, p.versions.current) if v is not was]
     live = p.live.live(node)
     named = [bound for name, bound in changed.items() if name in live]
-    yields = where.sorted(v for v in (*newest, *named) if where.defines(v))
+    ids = () if current is None else (current,)
+    yields = where.sorted(v for v in (*ids, *newest, *named) if where.defines(v))
     end_block(p, block, yields)
     op = emit_region_op(p, control.scope, (deps,), attrs, (block,), node)
     _leave(p, block, yields, op.results, changed, versions)
     if isinstance(item.optional_vars, ast.Name):
-        p.bind(item.optional_vars.id, constant(0, TASK_ID), item.optional_vars)
+        p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
 
 
 def _attr(given: Any) -> Any:
@@ -122,12 +122,6 @@ def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]
                 f"It takes {', '.join(sorted(_OPTIONS[word])) or 'none'}.",
             )
     return word, options
-
-
-def _task_ids(p: FunctionParser, given: Any, node: ast.expr) -> tuple[Value, ...]:
-    """The task ids of a deps= list; None stands for no task."""
-    items = cast("Sequence[Any]", given if isinstance(given, (list, tuple)) else [given])
-    return tuple(p.as_value(item, node) for item in items if item is not None)
 
 
 def _require_nesting(p: FunctionParser, word: Any, options: dict[str, Any], node: ast.expr) -> None:

@@ -68,6 +68,7 @@ class Blocks:
     word: Word
     index: Value | None
     count: Value
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Callees(Protocol):

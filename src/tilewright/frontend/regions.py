@@ -117,6 +117,10 @@ def types_of(values: Iterable[Value]) -> tuple[Type, ...]:
     return tuple(value.type for value in values)
 
 
+TASKS = ("submit", "task")
+"""Scopes whose text names all that they give."""
+
+
 def drop_unused_results(body: Block) -> None:
     """Makes scopes give only what is used: a name read after one may have been read for its type.
 
@@ -128,7 +132,7 @@ def drop_unused_results(body: Block) -> None:
 
 def _drop_unused(block: Block, uses: Counter[Value]) -> None:
     for op in reversed(block.ops):
-        if op.opdef is control.scope and op.results:
+        if op.opdef is control.scope and op.results and op.attrs["kind"] not in TASKS:
             _drop_results(op, uses)
         for region in op.regions:
             _drop_unused(region, uses)

@@ -62,8 +62,11 @@ AUTO = -1
 """The base of a reserved buffer that the compiler places."""
 
 
+CORE_WORDS = (*words.BLOCK_WORDS, *words.LANE_WORDS)
+
+
 def _words() -> dict[str, Any]:
-    return _named((*words.LOOPS, *words.SCOPES, *words.OTHERS, *words.BLOCK_WORDS, *words.LANE_WORDS))
+    return _named((*words.LOOPS, *words.SCOPES, *words.OTHERS, *CORE_WORDS))
 
 
 def _loop_words() -> dict[str, Any]:
@@ -88,7 +91,7 @@ PL: dict[str, Any] = {
     "AUTO": AUTO,
     "loop": OpNamespace("pl.loop", _loop_words()),
     "op": OpNamespace("pl.op"),
-    "tile": OpNamespace("pl.tile", _named((*words.BLOCK_WORDS, *words.LANE_WORDS))),
+    "tile": OpNamespace("pl.tile", _named(CORE_WORDS)),
     "tensor": OpNamespace("pl.tensor", _named((*words.BLOCK_WORDS, words.NO_DEP, words.DUMP_TAG))),
     **{name: HandleType(name) for name in HANDLES},
 }

@@ -149,6 +149,13 @@ class CommCtxType(Type):
 
 
 @dataclass(frozen=True, slots=True)
+class HandleType(Type):
+    """Something that only its own operations understand, such as a prefetch event."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoneType(Type):
     """The absence of a value, as an optional argument."""
 
@@ -296,5 +303,7 @@ def render_type(type_: Type, prefix: str = "pl") -> str:
             return f"{prefix}.Ptr"
         case CommCtxType():
             return "pld.CommCtx"
+        case HandleType(name):
+            return f"{prefix}.{name}"
         case _:
             return "None"

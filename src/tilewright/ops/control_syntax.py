@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.printing import Printer
-from tilewright.ops import control
+from tilewright.ops import control, task
 
 
 def _tuple(texts: list[str]) -> str:
@@ -31,7 +31,7 @@ def _options(pairs: Any, out: Printer) -> str:
 
 
 @control.for_.prints
-def print_for(op: Operation, out: Printer) -> None:
+def print_for(op: Operation, out: Printer, deps: tuple[Value, ...] = ()) -> None:
     """`for i, (x,) in pl.range(lo, hi, step, init_values=(x0,)):`"""
     kind: ForKind = op.attrs["kind"]
     arguments = _bounds(op, out)
@@ -40,6 +40,8 @@ def print_for(op: Operation, out: Printer) -> None:
     if op.attrs["combine"]:
         arguments += f", combine={out.attr(op.attrs['combine'])}"
     arguments += _options(op.attrs["attrs"], out)
+    if deps:
+        arguments += f", deps={out.entry(deps)}"
     inits = [out.value(value) for value in op.operands[3]]
     body = op.regions[0]
     header = [out.names.define(param) for param in body.params]
@@ -130,12 +132,17 @@ def print_return(op: Operation, out: Printer) -> None:
 @control.scope.prints
 def print_scope(op: Operation, out: Printer) -> None:
     """`with pl.at(level=...):`; names bound inside stay visible after it."""
+    if op.attrs["kind"] in TASKS:
+        TASKS[op.attrs["kind"]](op, out)
+        return
     pairs = [*op.attrs["attrs"]]
     if op.operands[0]:
         pairs.append(("deps", op.operands[0]))
     arguments = _options(pairs, out)[2:]
-    out.line(f"with {out.prefix}.{op.attrs['kind']}({arguments}):")
     body = op.regions[0]
+    first = body.ops[0]
+    name = f" as {out.names.define(first.result)}" if first.opdef is task.current else ""
+    out.line(f"with {out.prefix}.{op.attrs['kind']}({arguments}){name}:")
     _print_block(body, [], out)
     for value, inner in zip(op.results, body.terminator.operands[0], strict=True):
         out.names.alias(value, out.value(inner))
@@ -147,8 +154,88 @@ def print_call(op: Operation, out: Printer) -> None:
     receiver = f"{out.receiver}." if out.receiver else ""
     args: tuple[Value, ...] = op.operands[0]
     texts = [out.value(value) for value in args]
-    arguments = ", ".join(texts) + _options(op.attrs["attrs"], out)
+    options = [pair for pair in op.attrs["attrs"] if pair[0] not in MARKS]
+    arguments = ", ".join(marked(op, texts, out)) + _options(options, out)
     count = len(op.attrs["result_types"])
     out.assign(op.results[:count], f"{receiver}{op.attrs['callee']}({arguments.lstrip(', ')})")
     for value, position in zip(op.results[count:], op.attrs["tied_args"], strict=True):
         out.names.alias(value, texts[int(position)])
+
+
+# ------------------------------------------------------------------------------------------ tasks
+
+MARKS = ("no_dep", "dump_tag")
+"""Attributes of a call that mark arguments by position."""
+
+
+def marked(op: Operation, texts: list[str], out: Printer) -> list[str]:
+    """The arguments of a call under their marks."""
+    shown = list(texts)
+    for name, positions in op.attrs["attrs"]:
+        for position in positions if name in MARKS else ():
+            shown[position] = f"{out.prefix}.{name}({shown[position]})"
+    return shown
+
+
+@task.current.prints
+def print_current(op: Operation, out: Printer) -> None:
+    """Nothing: the scope says `as tid`."""
+
+
+def print_submit(op: Operation, out: Printer) -> None:
+    """`y, tid = pl.submit(self.f, a, b, deps=[...])`."""
+    body = op.regions[0]
+    inner = {each.opdef: each for each in body.walk()}
+    call = inner[control.call]
+    loop, branch = inner.get(control.for_), inner.get(control.if_)
+    options: list[tuple[str, Any]] = [*op.attrs["attrs"]]
+    args = list(call.operands[0])
+    if loop is not None:
+        options.insert(0, ("core_num", loop.operands[1]))
+        carried = dict(zip(loop.regions[0].params[1:], loop.operands[3], strict=True))
+        args = [carried.get(value, value) for value in args]
+    if branch is not None:
+        options.append(("predicate", branch.operands[0]))
+    if op.operands[0]:
+        options.append(("deps", op.operands[0]))
+    texts = [out.value(value) for value in args]
+    receiver = f"{out.receiver}." if out.receiver else ""
+    listed = ", ".join([f"{receiver}{call.attrs['callee']}", *marked(call, texts, out)])
+    word = "submit" if loop is None else "spmd_submit"
+    count, tied = len(call.attrs["result_types"]), call.attrs["tied_args"]
+    *given, current = op.results
+    names = [out.names.define(value) for value in (*given[:count], current)]
+    text = f"{out.prefix}.{word}({listed}{_options(options, out)})"
+    out.line(f"{', '.join(names)} = {text}")
+    for value, position in zip(given[count:], tied, strict=True):
+        out.names.alias(value, texts[position])
+
+
+def print_task(op: Operation, out: Printer) -> None:
+    """`for i in pl.spmd(n, deps=[...]):`, or `with pl.spmd(n, deps=[...]) as tid:`."""
+    first, loop, *_ = op.regions[0].ops
+    if len(op.results) > len(loop.results):
+        print_named_blocks(op, first, loop, out)
+    else:
+        print_for(loop, out, op.operands[0])
+    inner = op.regions[0].terminator.operands[0]
+    for value, given in zip(op.results, inner, strict=True):
+        out.names.alias(value, out.value(given))
+
+
+def print_named_blocks(op: Operation, first: Operation, loop: Operation, out: Printer) -> None:
+    """`with pl.spmd(n) as tid:`; its blocks ask for their index, which has no name."""
+    index, *_ = loop.regions[0].params
+    out.names.alias(index, f"{out.prefix}.get_block_idx()")
+    arguments = _bounds(loop, out) + _options(loop.attrs["attrs"], out)
+    if op.operands[0]:
+        arguments += f", deps={out.entry(op.operands[0])}"
+    out.line(f"with {out.prefix}.spmd({arguments}) as {out.names.define(first.result)}:")
+    for param, init in zip(loop.regions[0].params[1:], loop.operands[3], strict=True):
+        out.names.alias(param, out.value(init))
+    _print_block(loop.regions[0], [], out)
+    for value, init in zip(loop.results, loop.operands[3], strict=True):
+        out.names.alias(value, out.value(init))
+
+
+TASKS: dict[str, Any] = {"submit": print_submit, "task": print_task}

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT16, INT32, INT64, UINT8, DType
 from tilewright.errors import TilewrightError
 from tilewright.ir.enums import MemorySpace
-from tilewright.ir.types import ScalarType, Type
+from tilewright.ir.types import DistributedTensorType, ScalarType, Type
 from tilewright.ops.rules import tensor_type, tile_type
 from tilewright.ops.words import Array
 
@@ -38,6 +38,8 @@ class Arg:
         dtype = self.dtype or dtype
         if self.kind == "scalar":
             return ScalarType(dtype)
+        if self.kind == "window":
+            return DistributedTensorType(self.shape, dtype)
         if self.kind == "tile":
             return tile_type(self.shape, dtype, self.space, self.valid)
         return tensor_type(self.shape, dtype, self.valid)
@@ -92,6 +94,11 @@ def tensor(
 ) -> Arg:
     """A tensor operand of small random values."""
     return Arg("tensor", shape, dtype, make or small, valid)
+
+
+def window(*shape: int, dtype: DType = INT32) -> Arg:
+    """A distributed tensor of zeros."""
+    return Arg("window", shape, dtype, lambda shape, dtype, _: np.zeros(shape, dtype.numpy))
 
 
 def scalar(value: int | float = 2, dtype: DType | None = None) -> Arg:

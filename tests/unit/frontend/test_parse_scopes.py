@@ -7,7 +7,6 @@ import pytest
 
 import tilewright.language as pl
 from tilewright.errors import (
-    InvalidOperationError,
     ParserSyntaxError,
     ParserTypeError,
     UnsupportedFeatureError,
@@ -117,9 +116,23 @@ def test_a_scope_of_blocks_runs_once_for_each() -> None:
     np.testing.assert_array_equal(out, x * 4)
 
 
-def test_the_block_index_has_no_meaning_outside_blocks() -> None:
-    with pytest.raises(InvalidOperationError, match=r"pl\.get_block_idx stands outside pl\.spmd"):
-        read("if pl.get_block_idx() == 0:")
+def test_outside_a_loop_over_blocks_the_caller_says_which_runs() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def scale(self, x: TB, out: pl.Out[TB]) -> TB:
+            first = pl.get_block_idx() * 4
+            t = pl.load(x, [first, 0], [4, 16])
+            out = pl.store(pl.mul(t, pl.cast(pl.get_block_num(), pl.FP32)), [first, 0], out)
+            return out
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, x: TB, out: pl.Out[TB]) -> TB:
+            with pl.spmd(4):
+                out = self.scale(x, out)
+            return out
+
+    assert "pl.get_block_idx()" in settled(P)["scale"].as_python()
 
 
 def test_the_lane_index_is_that_of_the_lanes() -> None:
@@ -162,8 +175,22 @@ def test_tasks_are_submitted_in_program_order() -> None:
 def test_dependencies_are_task_ids() -> None:
     with pytest.raises(ParserTypeError, match="deps= takes task ids"):
         read("with pl.at(level=pl.Level.CORE_GROUP, deps=[n]):")
-    with pytest.raises(UnsupportedFeatureError, match="predicate= is not supported"):
-        read("for i in pl.spmd(4, predicate=n == 3):")
+    with pytest.raises(ParserSyntaxError, match="has no argument 'predicate'"):
+        read("with pl.at(level=pl.Level.CORE_GROUP, predicate=n == 3):")
+
+
+def test_blocks_are_none_when_their_predicate_is_false() -> None:
+    @pl.function
+    def f(x: TB, n: pl.Scalar[pl.INDEX], out: pl.InOut[TB]) -> TB:
+        for i in pl.spmd(4, predicate=n == 3):
+            out = pl.store(pl.load(x, [i * 4, 0], [4, 16]), [i * 4, 0], out)
+        return out
+
+    x = array(16, 16)
+    for n in (2, 3):
+        out = np.zeros((16, 16), np.float32)
+        execute(f, x, n, out)
+        np.testing.assert_array_equal(out, x if n == 3 else 0 * x)
 
 
 def test_a_task_id_names_a_scope() -> None:
