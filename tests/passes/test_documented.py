@@ -10,10 +10,14 @@ import pytest
 
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.frontend.text import parse
-from tilewright.passes import function, inline_calls
+from tilewright.passes import function, inline_calls, split_reductions
 from tilewright.passes.pipeline import PIPELINE
 
-PASSES = {"inline_calls": inline_calls, "lower_entry": function}
+PASSES = {
+    "inline_calls": inline_calls,
+    "split_reductions": split_reductions,
+    "lower_entry": function,
+}
 SECTION = re.compile(r"^(Before|After)::\n\n((?:    .*\n|\n)*)", re.MULTILINE)
 
 

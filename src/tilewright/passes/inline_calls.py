@@ -35,6 +35,7 @@ from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
 from tilewright.ops import control
 from tilewright.ops.extents import expr_of
+from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
 
 
 class Inliner(Cloner):
@@ -51,6 +52,8 @@ class Inliner(Cloner):
         super().__init__(builder, fresh_symbols=fresh_symbols)
         self.program = program
         self.active = active
+        self.loops: Loops = ()
+        self.entered: list[Operation] = []
 
     def clone(self, op: Operation) -> Operation:
         if op.opdef is control.scope:
@@ -59,7 +62,36 @@ class Inliner(Cloner):
         if op.opdef is control.call:
             self.inline(op)
             return op
-        return super().clone(op)
+        if self.replaced(op):
+            return op
+        if op.opdef is not control.for_ or op.attrs["kind"] not in BLOCKS:
+            return super().clone(op)
+        self.entered.append(op)
+        try:
+            return super().clone(op)
+        finally:
+            self.entered.pop()
+
+    def replaced(self, op: Operation) -> bool:
+        """True when something else stands for what `op` gives."""
+        rule = REPLACED.get(op.opdef)
+        if rule is None:
+            same = crossing(op, self.value)
+            if same is not None:
+                self.mapping[op.result] = same
+            return same is not None
+        found = rule(op, self.around())
+        if found is not None:
+            self.bind(op.result, found)
+        return True
+
+    def around(self) -> Loops:
+        """The loops over blocks and lanes around this place, outermost first."""
+        inner = (
+            Around(op.attrs["kind"], self.value(op.regions[0].params[0]), self.value(op.operands[1]))
+            for op in self.entered
+        )
+        return (*self.loops, *inner)
 
     def flatten(self, op: Operation) -> None:
         """The operations of a scope, in its place."""
@@ -74,6 +106,7 @@ class Inliner(Cloner):
         callee = self.callee(op)
         args = tuple(map(self.value, op.operands[0]))
         inner = Inliner(self.builder, self.program, (*self.active, callee.name), fresh_symbols=True)
+        inner.loops = self.around()
         for param, arg in zip(callee.params, args, strict=True):
             inner.mapping[param] = arg
             if param.has_symbol:
