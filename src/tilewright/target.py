@@ -13,8 +13,8 @@ class Isa:
     """What an instruction set can do in one instruction, and the block sizes that suit it.
 
     `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of
-    the packed block of B stay in cache while `nc` columns of it are used; up to `in_place` columns B
-    is not packed at all. `vector_bytes` is the widest native vector.
+    the packed block of B stay in cache while `nc` columns of it are used; up to `in_place` columns
+    B is not packed at all. `vector_bytes` is the widest native vector.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Isa:
     has_round: bool
     has_half: bool
     has_scalef: bool
+    has_range: bool
     has_byte_dot: bool
     rows: int
     vectors: int
@@ -61,6 +62,7 @@ AVX512 = Isa(
     has_round=True,
     has_half=True,
     has_scalef=True,
+    has_range=True,
     has_byte_dot=False,
     rows=8,
     vectors=3,
@@ -76,6 +78,7 @@ AVX2 = Isa(
     has_round=True,
     has_half=True,
     has_scalef=False,
+    has_range=False,
     has_byte_dot=False,
     rows=6,
     vectors=1,
@@ -91,6 +94,7 @@ BASELINE = Isa(
     has_round=False,
     has_half=False,
     has_scalef=False,
+    has_range=False,
     has_byte_dot=False,
     rows=2,
     vectors=1,
@@ -106,6 +110,7 @@ AARCH64 = Isa(
     has_round=True,
     has_half=True,
     has_scalef=False,
+    has_range=False,
     has_byte_dot=False,
     rows=5,
     vectors=1,

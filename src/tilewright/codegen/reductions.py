@@ -14,6 +14,7 @@ from tilewright.errors import InternalError
 from tilewright.ir.core import Value
 
 ACCUMULATORS = 4
+RANGE_MIN, RANGE_MAX = 0b0100, 0b0101
 PAIRED = ("argmax", "argmin")
 PLAIN = ("add", "mul", "max", "min", "and", "or", "xor")
 MASK = f"<{LANES} x i1>"
@@ -24,11 +25,21 @@ State = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One reduction: the word, the dtypes of what it carries, and its initial values."""
+    """One reduction: the word, the dtypes of what it carries, and its initial values.
+
+    A `guarded` extreme of floats carries beside the value whether a NaN has been met: then the
+    value can be found by an instruction that knows the order of zeros but passes over NaN.
+    """
 
     name: str
     dtypes: tuple[str, ...]
     inits: tuple[str, ...]
+    guarded: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many values of the loop it takes and gives."""
+        return len(self.inits)
 
     @property
     def is_paired(self) -> bool:
@@ -41,10 +52,20 @@ class Fold:
             value = least(self.dtypes[0]) if self.name == "argmax" else greatest(self.dtypes[0])
             pair = (value, greatest(self.dtypes[1]))
             return tuple(constant(v, d, lanes) for v, d in zip(pair, self.dtypes, strict=True))
-        return (constant(identity_value(self.name, self.dtypes[0]), self.dtypes[0], lanes),)
+        value = constant(identity_value(self.name, self.dtypes[0]), self.dtypes[0], lanes)
+        return (value, constant(False, "BOOL", lanes)) if self.guarded else (value,)
+
+    def contribution(self, text: Text, given: State) -> State:
+        """What the body gave for sixteen lanes, as a state."""
+        if not self.guarded:
+            return given
+        return (given[0], word(text, "ne", self.dtypes[0], LANES, given[0], given[0]))
 
     def combine(self, text: Text, lanes: int, left: State, right: State) -> State:
         """`left` combined with `right`, which comes later."""
+        if self.guarded:
+            value = extreme(text, self.name, lanes, left[0], right[0])
+            return (value, word(text, "or", "BOOL", lanes, left[1], right[1]))
         if not self.is_paired:
             return (word(text, self.name, self.dtypes[0], lanes, left[0], right[0]),)
         better = is_better(text, self, lanes, right, left)
@@ -52,6 +73,16 @@ class Fold:
             word(text, "select", dtype, lanes, better, new, old)
             for dtype, new, old in zip(self.dtypes, right, left, strict=True)
         )
+
+
+def extreme(text: Text, name: str, lanes: int, left: str, right: str) -> str:
+    """The greater or lesser of two floats that are not NaN; -0 is below +0."""
+    if lanes != LANES:
+        return word(text, name, "FP32", lanes, left, right)
+    kind = type_text("float", LANES)
+    control = RANGE_MAX if name == "max" else RANGE_MIN
+    arguments = f"{kind} {left}, {kind} {right}, i32 {control}, {kind} poison, i16 -1, i32 4"
+    return text.let(f"call {kind} @llvm.x86.avx512.mask.range.ps.512({arguments})")
 
 
 def identity_value(name: str, dtype: str) -> int | float | bool:
@@ -117,7 +148,11 @@ class Reductions:
             if name not in PAIRED and name not in PLAIN:
                 raise InternalError(f"no reduction is called {name}")
             dtypes = tuple(dtype_name(value) for value in own)
-            self.folds.append(Fold(name, dtypes, tuple(e.scalar(value) for value in own)))
+            starts = tuple(e.scalar(value) for value in own)
+            guarded = name in ("max", "min") and dtypes == ("FP32",) and e.module.isa.has_range
+            if guarded:
+                dtypes = ("FP32", "BOOL")
+            self.folds.append(Fold(name, dtypes, starts, guarded))
             position += len(own)
 
     @property
@@ -165,10 +200,10 @@ class Reductions:
         states = self.split(flat)
         position = 0
         for fold, own in zip(self.folds, states, strict=True):
-            values = given[position : position + len(fold.dtypes)]
-            position += len(fold.dtypes)
+            values = given[position : position + fold.width]
+            position += fold.width
             for copy, mask in enumerate(masks):
-                state = tuple(refs[copy] for refs in values)
+                state = fold.contribution(text, tuple(refs[copy] for refs in values))
                 if mask:
                     state = self.masked(fold, state, mask)
                 slot = first + copy
@@ -191,9 +226,9 @@ class Reductions:
         position = 0
         for fold, own in zip(self.folds, self.split(flat), strict=True):
             state = self.last_of(fold, self.tree(fold, own))
-            for k in range(len(fold.dtypes)):
+            for k in range(fold.width):
                 self.e.define(results[position + k], Uniform(state[k]))
-            position += len(fold.dtypes)
+            position += fold.width
 
     def tree(self, fold: Fold, own: list[State]) -> State:
         """(a0 + a1) + (a2 + a3), then lane i with lane i + half."""
@@ -226,8 +261,11 @@ class Reductions:
     def last_of(self, fold: Fold, state: State) -> State:
         """The initial value combined with the fold of all lanes; initial pairs win ties."""
         text = self.e.text
+        if fold.guarded:
+            nan = constant(float("nan"), "FP32", 1)
+            state = (word(text, "select", "FP32", 1, state[1], nan, state[0]),)
         if not fold.is_paired:
-            return fold.combine(text, 1, fold.inits, state)
+            return (word(text, fold.name, fold.dtypes[0], 1, fold.inits[0], state[0]),)
         first = (fold.inits[0], constant(least(fold.dtypes[1]), fold.dtypes[1], 1))
         better = is_better(text, fold, 1, state, first)
         return tuple(
