@@ -116,6 +116,8 @@ def require_static(name: str, argument: str, shape: Shape) -> tuple[int, ...]:
                 f"{name}: {argument} {render_dims(shape)} is not static: `{extent}` is not an int",
                 hint="a tile has a fixed size; say how much of it is used with valid_shape=",
             )
+        if extent < 0:
+            raise ShapeMismatch(f"{name}: {argument} {render_dims(shape)} has a negative extent")
     return tuple(map(int, shape))
 
 
