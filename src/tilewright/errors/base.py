@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -118,7 +119,8 @@ _SECTION = re.compile(r"^(Bad|Good)::\n\n((?:[ \t]+.*\n|\n)*)", re.MULTILINE)
 def explain_text(code: str, name: str, doc: str) -> Explanation:
     """Read a page written as a docstring: the cause, then `Bad::` and `Good::` blocks."""
     text = inspect.cleandoc(doc) + "\n"
-    sections = {title: inspect.cleandoc(body) for title, body in _SECTION.findall(text)}
+    found = _SECTION.findall(text)
+    sections = {title: textwrap.dedent(body).strip() for title, body in found}
     cause = _SECTION.sub("", text).strip()
     return Explanation(code, name, cause, sections.get("Bad", ""), sections.get("Good", ""))
 

@@ -5,8 +5,6 @@ The named errors themselves are data, in nki_control.py, nki_tensors.py and nki_
 
 from __future__ import annotations
 
-import warnings
-
 from tilewright.errors.base import ErrorPage, TilewrightError
 
 REFERENCE = "docs/reference/nki-errors.md"
@@ -139,11 +137,7 @@ def page(
     return NKI_PAGES[code]
 
 
-def warn_block_dimension(shape: tuple[int, ...]) -> None:
-    """Warns, at the caller of the language function, that block dimensions are deprecated."""
-    warnings.warn(
-        f"warn_block_dimension_is_deprecated: the shape {shape} has dimensions before the "
-        "partition dimension; use a list of tiles, or a longer free dimension",
-        DeprecationWarning,
-        stacklevel=2,
-    )
+BLOCK_DIMENSION_WARNING = (
+    "warn_block_dimension_is_deprecated: the shape {shape} has dimensions before the partition "
+    "dimension; use a list of tiles, or a longer free dimension"
+)

@@ -198,18 +198,20 @@ MUTABLE_NOT_RETURNED = page(
     "mutable_parameter_not_returned",
     NKISyntaxError,
     "mutable parameter '{name}' is not returned by the kernel",
-    """A parameter that is updated is an output as well, and outputs are returned.
+    """A parameter that is updated is an output as well, and a kernel that returns outputs returns
+    all of them.
 
     Bad::
 
         def kernel(x: nt.mutable_tensor):
             nl.store(x, value=t)
+            return out
 
     Good::
 
         def kernel(x: nt.mutable_tensor):
             nl.store(x, value=t)
-            return x
+            return out, x
     """,
     "return it",
 )

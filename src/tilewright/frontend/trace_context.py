@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import math
 import threading
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -38,7 +37,7 @@ from tilewright.frontend.trace_function import KernelFrame, KernelFunction
 from tilewright.frontend.trace_grid import grid_has_multi_physical_cores
 from tilewright.frontend.trace_index import TileIndex, mask
 from tilewright.frontend.trace_options import CompileOpts
-from tilewright.frontend.trace_predicates import ScalarPredicate
+from tilewright.frontend.trace_predicates import ALWAYS, ScalarPredicate
 from tilewright.frontend.trace_random import RandomNumbers
 from tilewright.frontend.trace_rewrite import rewritten
 from tilewright.frontend.trace_roots import Root
@@ -52,7 +51,7 @@ from tilewright.frontend.trace_scopes import (
 )
 from tilewright.frontend.trace_sema import Sema
 from tilewright.frontend.trace_sequences import as_items, items_of
-from tilewright.frontend.trace_spans import author_frame
+from tilewright.frontend.trace_spans import author_frame, warn_author
 from tilewright.frontend.trace_tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace_typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
@@ -204,8 +203,8 @@ class TraceContext:
     # ------------------------------------------------------------------ scopes
 
     def new_function_scope(self, name: str, stack_frame: object) -> FunctionScope:
-        """Pushes the scope of a helper; `stack_frame` is where it was called, if that is known."""
-        scope = FunctionScope(name, self.cur_scope)
+        """Pushes the scope of a helper, called at `stack_frame`; usable in a `with` statement."""
+        scope = FunctionScope(name, self.cur_scope, self.leave_function_scope)
         self.cur_scope = self.function_scope = scope
         return scope
 
@@ -264,8 +263,9 @@ class TraceContext:
 
     @contextmanager
     def if_scope(self, predicates: ScalarPredicate) -> Generator[IfScope]:
-        """A scope guarded by `predicates.predicates`."""
-        yield from self._plain_scope(IfScope("if", self.cur_scope, Block(), predicates.predicates))
+        """A scope guarded by `predicates.predicates`; by nothing where there are none."""
+        terms = getattr(predicates, "predicates", ALWAYS)
+        yield from self._plain_scope(IfScope("if", self.cur_scope, Block(), terms))
 
     @contextmanager
     def while_scope(self, cnd: object) -> Generator[WhileScope]:
@@ -393,8 +393,8 @@ class TraceContext:
         """Registers what the kernel returns; Python values are refused."""
         if return_value is not None:
             self.add_kernel_return_values(list(as_items(return_value)))
+            self._require_mutable_returned()
         self.kernel.returns_tuple = isinstance(return_value, (tuple, list))
-        self._require_mutable_returned()
         return return_value
 
     def add_kernel_return_values(self, values: list[Any]) -> None:
@@ -430,11 +430,10 @@ class TraceContext:
         if not isinstance(old, nki_tensor) or self.is_the_same_scope(old.root):
             return
         if (old.shape, old.dtype) != (value.shape, value.dtype) and self.is_outer(old.root):
-            warnings.warn(
+            warn_author(
                 f"shadowing {self.describe(old)} with a new object, use '{name}[...] =' "
                 "if you want to update the existing object",
                 SyntaxWarning,
-                stacklevel=4,
             )
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -15,40 +16,47 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType)
 
 @dataclass(frozen=True)
 class Guard:
-    """The values of the names that the traced functions mention."""
+    """The values of the names that the traced functions mention, and of the constants they got."""
 
     functions: tuple[FunctionType, ...]
+    constants: tuple[Any, ...]
+    names: tuple[str, ...]
     seen: Any
 
     @staticmethod
-    def of(functions: Iterable[FunctionType]) -> Guard:
-        """What `functions` mention now."""
-        kept = tuple(dict.fromkeys(functions))
-        return Guard(kept, snapshot(kept))
+    def of(functions: Iterable[FunctionType], constants: Iterable[Any] = ()) -> Guard:
+        """What `functions` mention now, and what they can read of `constants`."""
+        kept, given = tuple(dict.fromkeys(functions)), tuple(constants)
+        every = (name for function in kept for name in mentioned_names(function.__code__))
+        names = tuple(dict.fromkeys(every))
+        return Guard(kept, given, names, snapshot(kept, given, names))
 
     def holds(self) -> bool:
         """True while every mentioned name still means the same."""
-        return snapshot(self.functions) == self.seen
+        return snapshot(self.functions, self.constants, self.names) == self.seen
 
 
-def snapshot(functions: Iterable[FunctionType]) -> list[Any]:
-    """The frozen values of the globals and cells that `functions` mention."""
-    return [list(_mentioned(function)) for function in functions]
+def snapshot(
+    functions: Iterable[FunctionType], constants: Iterable[Any], names: tuple[str, ...]
+) -> list[Any]:
+    """The frozen values of the globals and cells of `functions`, and of `constants`."""
+    seen = [each for function in functions for each in _mentioned(function, names)]
+    return [*seen, *(frozen(constant, names) for constant in constants)]
 
 
-def _mentioned(function: FunctionType) -> Iterator[Any]:
-    names = mentioned_names(function.__code__)
+def _mentioned(function: FunctionType, names: tuple[str, ...]) -> Iterator[Any]:
     around = function.__globals__
-    for name in names:
+    for name in mentioned_names(function.__code__):
         if name in around:
-            yield name, frozen(around[name], names)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            yield frozen(around[name], names)
+    for cell in function.__closure__ or ():
         try:
-            yield name, frozen(cell.cell_contents, names)
+            yield frozen(cell.cell_contents, names)
         except ValueError:
-            yield name, None
+            yield None
 
 
+@functools.lru_cache(maxsize=1024)
 def mentioned_names(code: CodeType) -> tuple[str, ...]:
     """The global and attribute names in a code object and those nested in it."""
     names = list(code.co_names)

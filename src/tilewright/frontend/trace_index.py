@@ -217,12 +217,14 @@ class mask:
 
     __slots__ = ("axes", "index", "shape", "terms")
 
-    def __init__(self, terms: Terms, axes: Axes, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, terms: Terms = ALWAYS, axes: Axes | None = None, shape: tuple[int, ...] = ()
+    ) -> None:
         if type(self) in (mask, TileMask):
             raise TypeError("mask is an abstract class")
         self.index: TileIndex | None = None
         self.terms = terms
-        self.axes = axes
+        self.axes = axes or {}
         self.shape = shape
 
     def __and__(self, other: object) -> mask:

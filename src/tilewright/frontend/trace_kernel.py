@@ -64,6 +64,12 @@ class Call:
     arrays: list[Array]
     key: Hashable
 
+    @property
+    def constants(self) -> list[Any]:
+        """The arguments that are not arrays."""
+        given = self.bound.arguments.values()
+        return [each for each in given if not isinstance(each, ArraySpec)]
+
 
 class TraceKernel(KernelBase):
     """A Python function that is traced when it is called.
@@ -186,7 +192,7 @@ class TraceKernel(KernelBase):
                 ctx.kernel.returns_tuple,
                 tuple(ctx.kernel.constants.values()),
                 {roots.index(root): shown for root, shown in ctx.kernel.prints.items()},
-                Guard.of(ctx.traced),
+                Guard.of(ctx.traced, call.constants),
                 self.prepare,
             )
         finally:

@@ -6,6 +6,7 @@ it is remembered, so that at its end every outer tensor that was written becomes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tilewright.frontend.trace_predicates import ALWAYS, Terms
@@ -48,7 +49,19 @@ class KernelScope(Scope):
 
 
 class FunctionScope(Scope):
-    """The body of a helper that is traced in place."""
+    """The body of a helper that is traced in place; leaving a `with` statement closes it."""
+
+    def __init__(
+        self, name: str, parent_scope: Scope | None, leave: Callable[[FunctionScope], None]
+    ) -> None:
+        super().__init__(name, parent_scope)
+        self.leave = leave
+
+    def __enter__(self) -> FunctionScope:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave(self)
 
 
 class StmtScope(Scope):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -74,3 +75,10 @@ def author_frame() -> FrameType | None:
     while frame is not None and frame.f_code not in _TEXTS:
         frame = frame.f_back
     return frame
+
+
+def warn_author(message: str, category: type[Warning]) -> None:
+    """Warns at the author's line."""
+    frame = author_frame()
+    file, line = ("<kernel>", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    warnings.warn_explicit(message, category, file, line)

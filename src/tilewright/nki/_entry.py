@@ -53,7 +53,9 @@ def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) 
 
 
 def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
-    """`base` changed by the keywords of a decorator."""
+    """`base`, or the `opts` given, changed by the other keywords of a decorator."""
+    given = dict(given)
+    base = given.pop("opts", base)
     options = {name: getattr(base, name) for name in OPTION_NAMES}
     options.update({name: value for name, value in given.items() if name in OPTION_NAMES})
     extra = tuple((k, repr(v)) for k, v in sorted(given.items()) if k not in OPTION_NAMES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors.nki import warn_block_dimension
+from tilewright.errors.nki import BLOCK_DIMENSION_WARNING
 from tilewright.errors.nki_control import SHARED_HBM_LEVEL
 from tilewright.errors.nki_instructions import TARGET_TYPE
 from tilewright.errors.nki_tensors import (
@@ -29,6 +29,7 @@ from tilewright.frontend.trace_grid import ParDim
 from tilewright.frontend.trace_indirect import IndirectTile
 from tilewright.frontend.trace_ops import nki_op
 from tilewright.frontend.trace_scopes import KernelScope
+from tilewright.frontend.trace_spans import warn_author
 from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace_views import static_shape
 from tilewright.ir.enums import MemorySpace
@@ -157,7 +158,8 @@ def require_room(extents: tuple[int, ...], axis: int, dtype: DType, buffer: Buff
 def _partition_axis(shape: Any) -> int:
     places = [k for k, extent in enumerate(shape) if isinstance(extent, ParDim)]
     if places and places[0]:
-        warn_block_dimension(tuple(int(extent) for extent in shape))
+        shown = tuple(int(extent) for extent in shape)
+        warn_author(BLOCK_DIMENSION_WARNING.format(shape=shown), DeprecationWarning)
     return places[0] if places else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
 import tilewright.nki.typing as nt
 from tilewright.errors import TilewrightError
-from tilewright.errors.nki import NKI_PAGES
+from tilewright.errors.nki import NKI_PAGES, REFERENCE
+from tilewright.errors.nki_reference import reference_text
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 ROWS = np.zeros((2, 1), np.int32)
@@ -116,7 +118,10 @@ def _(out, x):
 
 @nki.jit
 def mutable_and_not_returned(x: nt.mutable_tensor):
+    out = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
     nl.store(x, tile(4, 8))
+    nl.store(out, tile(4, 8))
+    return out
 
 
 BAD["err_mutable_parameter_not_returned"] = lambda: mutable_and_not_returned(X.copy())
@@ -575,3 +580,10 @@ def test_a_refusal_in_the_body_points_at_the_author(code: str) -> None:
         BAD[code]()
     span = caught.value.span
     assert (span is not None and span.file == __file__) or code in unplaced
+
+
+def test_the_reference_page_is_what_the_catalogue_says() -> None:
+    page = Path(__file__).parents[3] / REFERENCE
+    assert page.read_text() == reference_text()
+    assert all(f"### {code}\n" in reference_text() for code in NKI_PAGES)
+    assert "never originate" in reference_text()
