@@ -17,13 +17,21 @@ LAMBDA = "<lambda>"
 
 def capture_helper(function: FunctionType) -> CapturedFunction:
     """The definition of a function or lambda; raises ParserSyntaxError when there is none."""
-    if function.__name__ != LAMBDA and function.__code__.co_name != LAMBDA:
-        return capture_function(function)
+    if function.__code__.co_name != LAMBDA:
+        return capture_function(_itself(function))
     found = _find_lambda(function.__code__)
     if found is None:
         raise ParserSyntaxError(f"Cannot find the lambda of {function.__code__.co_filename}")
     node, source = found
     return CapturedFunction(_as_definition(node), source)
+
+
+def _itself(function: FunctionType) -> FunctionType:
+    """The function without its claim to wrap another one, which `capture` would follow."""
+    if not hasattr(function, "__wrapped__"):
+        return function
+    code, around = function.__code__, function.__globals__
+    return FunctionType(code, around, code.co_name, None, function.__closure__)
 
 
 def _as_definition(node: ast.Lambda) -> ast.FunctionDef:

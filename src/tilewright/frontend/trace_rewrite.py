@@ -19,6 +19,9 @@ from tilewright.frontend.trace_sequences import as_items
 from tilewright.frontend.trace_spans import is_rewritten, register_code
 
 CONTEXT = "__nki__"
+INNER = "__traced__"
+"""What a function is called in its factory, so that its own name means what it means outside."""
+
 CALLER_SENSITIVE = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
 COMPARE_SIGNS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
@@ -80,7 +83,8 @@ def _rewrite(function: FunctionType, predicated: bool) -> Rewritten:
     module = ast.Module([outer], type_ignores=[])
     file = captured.source.file
     code = compile(ast.fix_missing_locations(module), file, "exec", dont_inherit=True)
-    code = _code_called(_code_called(code, outer.name), captured.node.name)
+    code = _code_called(_code_called(code, outer.name), INNER)
+    code = code.replace(co_name=captured.node.name)
     register_code(code, captured.source)
     return Rewritten(code)
 
@@ -92,6 +96,7 @@ def _code_called(code: CodeType, name: str) -> CodeType:
 def _factory(function: FunctionType, captured: CapturedFunction, predicated: bool) -> Any:
     """A function whose parameters are what `function` takes from around it."""
     node = copy.deepcopy(captured.node)
+    node.name = INNER
     node.decorator_list = []
     node.args.defaults = []
     node.args.kw_defaults = [None] * len(node.args.kwonlyargs)

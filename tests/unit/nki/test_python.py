@@ -1,0 +1,212 @@
+"""Kernel bodies are Python: its statements and expressions keep their meaning."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+
+X = np.arange(32, dtype=np.float32).reshape(4, 8)
+COUNT = 0
+
+
+def applied(body: Any, *args: Any) -> Any:
+    """What a kernel gives that stores `body(load(x), *args)`."""
+
+    @nki.jit
+    def kernel(x, *rest):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, value=body(nl.load(x), *rest))
+        return out
+
+    return kernel(X, *args)
+
+
+def assignments(t):
+    a, (b, *c) = 1.0, (2.0, 3.0, 4.0)
+    first = second = t + a
+    box = {"n": 0.0}
+    box["n"] += b
+    [u, v] = [first * box["n"], second]
+    del second
+    return u + v + sum(c) + (n := len(c)) + n
+
+
+def functions(t):
+    total = 0.0
+
+    def add(n, *more, scale=2.0, **rest):
+        nonlocal total
+        total += n * scale + sum(more) + sum(rest.values())
+        return total
+
+    add(1.0, 2.0, scale=3.0, extra=4.0)
+    add(*[1.0], **dict(scale=1.0))  # noqa: C408
+    square = lambda z, k=t: z * z + k * 0.0  # noqa: E731
+    return square(t) + total
+
+
+def generators(t):
+    def rows() -> Iterator[Any]:
+        for i in range(2):
+            yield t * float(i + 1)
+
+    def nothing() -> Iterator[Any]:
+        yield from ()
+
+    return functools.reduce(lambda a, b: a + b, [*rows(), *nothing()])
+
+
+def comprehensions(t):
+    table = {i: t + float(i) for i in range(4) if i % 2}
+    pairs = [(i, j) for i in range(2) for j in range(i + 1)]
+    chosen = sorted(table.items(), key=lambda item: -item[0])
+    return chosen[0][1] + float(len(pairs)) + float(max({len(p) for p in pairs}))
+
+
+def exceptions(t):
+    log: list[str] = []
+    try:
+        try:
+            raise KeyError("x")
+        except (KeyError, ValueError) as error:
+            log.append(str(error))
+            t = t + 1.0
+        else:
+            t = t * 100.0
+        finally:
+            log.append("done")
+    finally:
+        t = t + float(len(log))
+    return t
+
+
+@contextlib.contextmanager
+def doubled(values: list[Any]) -> Iterator[list[Any]]:
+    values.append(2.0)
+    yield values
+    values.append(3.0)
+
+
+def managers(t):
+    values: list[Any] = []
+    with doubled(values) as inside, contextlib.suppress(ZeroDivisionError):
+        t = t * inside[0]
+        values[0] / 0
+    return t + float(len(values))
+
+
+def formats(t):
+    name = f"{t.shape[0]:>3}-{'a' if t.ndim == 2 else 'b'}"
+    assert name == "  4-a", f"unexpected {name!r}"
+    return t + float(len(name))
+
+
+def matches(t, mode):
+    match mode:
+        case {"scale": scale}:
+            return t * scale
+        case (a, b):
+            return t + a + b
+        case _:
+            return t
+
+
+def classes(t):
+    class Pair:
+        def __init__(self, left: Any, right: Any) -> None:
+            self.left = left
+            self.right = right
+
+        def __add__(self, other: Any) -> Any:
+            return Pair(self.left + other, self.right)
+
+    pair = Pair(t, 2.0) + 1.0
+    pair.right *= 2.0
+    return pair.left * pair.right
+
+
+def recursion(t, depth):
+    return t if depth == 0 else recursion(t + 1.0, depth - 1)
+
+
+def globals_too(t):
+    global COUNT
+    COUNT += 1
+    return t + float("COUNT" in globals()) + float("t" in locals())
+
+
+def conditions(t):
+    flags = [0 < t.shape[0] <= 4 < 5, 3 not in (1, 2), t is not None, not [], (t.ndim or 5) == 2]
+    return t + float(sum(flags)) + (1.0 if all(flags) and True else 0.0)
+
+
+CASES: list[tuple[Any, tuple[Any, ...], Any]] = [
+    (assignments, (), (X + 1) * 2 + (X + 1) + 7 + 2 + 2),
+    (functions, (), X * X + 9 + 1),
+    (generators, (), 3 * X),
+    (comprehensions, (), X + 3 + 3 + 2),
+    (exceptions, (), X + 3),
+    (managers, (), X * 2 + 2),
+    (formats, (), X + 5),
+    (matches, ((1.0, 2.0),), X + 3),
+    (classes, (), (X + 1) * 4),
+    (recursion, (3,), X + 3),
+    (globals_too, (), X + 2),
+    (conditions, (), X + 6),
+]
+
+
+@pytest.mark.parametrize(("body", "args", "want"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_python_keeps_its_meaning(body: Any, args: tuple[Any, ...], want: Any) -> None:
+    assert np.array_equal(applied(body, *args), want)
+
+
+def test_a_kernel_of_a_class_and_with_defaults() -> None:
+    class Model:
+        scale = 2.0
+
+        def run(self, t):
+            return t * self.scale
+
+        @staticmethod
+        def shift(t, by=1.0):
+            return t + by
+
+        @classmethod
+        def twice(cls, t):
+            return t * cls.scale
+
+    model = Model()
+    got = applied(lambda t: model.twice(model.shift(model.run(t))))
+    assert np.array_equal(got, (X * 2 + 1) * 2)
+
+
+def test_two_lambdas_of_one_line_are_told_apart() -> None:
+    f, g = (lambda t: t + 1.0), (lambda t: t * 2.0)
+    assert np.array_equal(applied(lambda t: g(f(t))), (X + 1) * 2)
+
+
+def test_errors_of_the_author_are_not_wrapped() -> None:
+    def body(t):
+        return {}["missing"]
+
+    with pytest.raises(KeyError, match="missing"):
+        applied(body)
+
+
+def test_a_traceback_shows_the_line_of_the_author() -> None:
+    def body(t):
+        raise ValueError("here")
+
+    with pytest.raises(ValueError) as caught:
+        applied(body)
+    assert caught.traceback[-1].lineno == body.__code__.co_firstlineno
+    assert str(caught.traceback[-1].path) == __file__
