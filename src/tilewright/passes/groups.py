@@ -19,11 +19,12 @@ OPEN_GROUPS = 8
 class Group:
     """Nodes that share rows. `options` maps a possible number of row axes to their extents."""
 
-    __slots__ = ("_elements", "_mappings", "_symbols", "index", "nodes", "options")
+    __slots__ = ("_elements", "_mappings", "_symbols", "domains", "index", "nodes", "options")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.nodes: list[Node] = []
+        self.domains: set[tuple[Dim, ...]] = set()
         self.options: dict[int, tuple[Dim, ...]] | None = None
         self._symbols: dict[tuple[int, Dim], Symbol] = {}
         self._mappings: dict[Node, dict[Symbol, Expr]] = {}
@@ -98,6 +99,7 @@ class Segment:
             self.groups.append(group)
         group.options = options_with(group, node)
         group.nodes.append(node)
+        group.domains.add(node.wide_extents)
         node.group = group
         for leaf in node.leaves:
             if leaf.producer is not None:
@@ -146,8 +148,7 @@ def can_join(group: Group, node: Node) -> bool:
 
 def belongs(group: Group, node: Node) -> bool:
     """Shares its whole domain, or a value, with a node of the group."""
-    extents = node.wide_extents
-    if any(extents == other.wide_extents for other in group.nodes):
+    if node.wide_extents in group.domains:
         return True
     return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
 
