@@ -15,7 +15,7 @@ import pytest
 
 import tilewright
 import tilewright.language as pl
-from tilewright import errors
+from tilewright import errors, ir
 from tilewright.cache import (
     CacheConfig,
     State,
@@ -250,3 +250,24 @@ def test_r026_a_wrong_request_stops_everything_before_it_starts(
     done = run_module(tmp_path, *write_warmup(tmp_path, [request(), request(**wrong)]))
     assert done.returncode != 0 and "request 1" in done.stderr
     assert not (tmp_path / "root").exists()
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+@pl.program
+class Plain:
+    @pl.function
+    def main(self, x: pl.Tensor[[16, 16], pl.FP32]) -> pl.Tensor[[16, 16], pl.FP32]:
+        y: pl.Tensor[[16, 16], pl.FP32] = pl.mul(x, 2.0)
+        return y
+
+
+def test_programs_are_kept_by_their_content(tmp_path: Path) -> None:
+    configure_cache(CacheConfig(enabled=True, root=tmp_path))
+    assert counted(lambda: ir.compile(Plain))["misses"] == 1
+    again = pl.parse_program(Plain.as_python())
+    assert counted(lambda: ir.compile(again))["ready_hits"] == 1
+    x = np.ones((16, 16), F32)
+    np.testing.assert_array_equal(ir.compile(again)(x), x * 2)
+    assert ir.compile(again).program is again

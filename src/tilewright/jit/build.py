@@ -8,16 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewright import settings
 from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureError
 from tilewright.ir.core import Program
+from tilewright.ir.verify import verify
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions, CompileProfiler
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
 from tilewright.passes import pipeline
-from tilewright.passes.context import DumpInstrument, Instrument, ReportInstrument
+from tilewright.passes.context import (
+    DumpInstrument,
+    Instrument,
+    PassContext,
+    ReportInstrument,
+    VerificationLevel,
+)
 from tilewright.runtime.config import PassDumpLevel
 from tilewright.target import Target
 
@@ -107,7 +115,14 @@ def generate(
 
 
 def lower(program: Program, entry: str, instruments: Sequence[Instrument]) -> Program:
-    """The loop-level program; an error for what has no native form says what else can run it."""
+    """The loop-level program; an error for what has no native form says what else can run it.
+
+    The program is verified first, unless the verification level is "none".
+    """
+    context = PassContext.current()
+    explicit = None if context is None else context.verification_level
+    if (explicit or VerificationLevel(settings.VERIFY_LEVEL.read())) is not VerificationLevel.NONE:
+        verify(program)
     try:
         return pipeline.lower(program, entry, instruments)
     except UnsupportedFeatureError as error:

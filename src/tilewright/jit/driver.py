@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tilewright.cache import current_config
 from tilewright.errors import InvalidOperationError
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType
+from tilewright.ir.equal import content_hash
 from tilewright.jit import output
-from tilewright.jit.build import build
+from tilewright.jit._persistent import obtain
+from tilewright.jit.build import build, generate
+from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.ops import control
@@ -60,7 +64,13 @@ def _compile_entry(
             f"program '{program.name}' has no function '{entry}'",
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
-    return CompiledProgram(build(program, entry, options, directory), options)
+    policy = current_config()
+    if not policy.enabled or options.is_fresh or options.execution != "native":
+        return CompiledProgram(build(program, entry, options, directory), options)
+    parts = (("kernel", entry), ("program", content_hash(program)), *options.key_parts)
+    artifact = obtain(Key(parts), policy, lambda: (program, generate(program, entry, options)))
+    artifact.program = program
+    return CompiledProgram(artifact, options)
 
 
 def _program_of(function: Function) -> Program:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright import settings
+from tilewright.jit._source import holds
 from tilewright.passes.context import (
     DiagnosticCheckSet,
     DiagnosticPhase,
@@ -121,6 +122,23 @@ class CompileOptions:
             yield
 
 
+_remembered: list[tuple[CompileOptions, list[Guard]]] = []
+
+
+def _default_options() -> CompileOptions:
+    """Options without a config; computed again when the environment or a context asks for it."""
+    if PassContext.current() is not None or CompileProfiler.current() is not None:
+        return resolve_options(RunConfig())
+    if _remembered:
+        options, guards = _remembered[0]
+        if all(map(holds, guards)):
+            return options
+    guards = environment_guards()
+    options = resolve_options(RunConfig())
+    _remembered[:] = [(options, guards)] if guards else []
+    return options
+
+
 EXECUTIONS = ("native", "interpret", "checked")
 
 
@@ -130,7 +148,8 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
     Raises ValueError for an unknown `execution`, and when explicit settings contradict the active
     PassContext.
     """
-    config = config or RunConfig()
+    if config is None:
+        return _default_options()
     if not isinstance(config, RunConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"config is {config!r}; a RunConfig is accepted")
     if config.execution not in EXECUTIONS:
