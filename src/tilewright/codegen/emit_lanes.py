@@ -16,7 +16,7 @@ from tilewright.errors import InternalError
 from tilewright.ir.core import Block, Operation
 
 ACCUMULATORS = 4
-SHORT_BODY, MIDDLE_BODY = 16, 48
+SHORT_BODY, TURNING_BODY = 8, 12
 LONG_WORD = 12
 
 
@@ -34,10 +34,11 @@ class LaneLoop:
         self.e, self.op = e, op
         low, high, _, inits = op.operands
         self.low = e.num(low)
-        self.count = e.index.sub(e.num(high), self.low)
+        self.count = e.index.maximum(e.index.sub(e.num(high), self.low), 0)
         self.body: Block = op.regions[0]
         self.reductions = Reductions(e, op.attrs["combine"], inits)
-        self.copies = choose_copies(self.body, bool(inits))
+        self.turns = bool(inits) and body_size(self.body) > TURNING_BODY
+        self.copies = 1 if self.turns else choose_copies(self.body, bool(inits))
         self.slot = len(e.text.lines)
         e.text.do("")
         self.state = LaneState([], e.text.count)
@@ -46,27 +47,30 @@ class LaneLoop:
         """The whole vectors, then the tail, then the fold of the accumulators."""
         e, index = self.e, self.e.index
         chunk = LANES * self.copies
+        if self.turns and not isinstance(self.count, int):
+            chunk = LANES * ACCUMULATORS
         whole = index.round_down(self.count, chunk)
         accumulators = self.reductions.identities()
         if not isinstance(whole, int) or whole > 0:
-            accumulators = self.main_loop(whole, chunk, accumulators)
+            accumulators = self.main_loop(whole, accumulators)
         rest = index.sub(self.count, whole)
         if not isinstance(rest, int):
             accumulators = self.run_time_tail(whole, rest, accumulators)
         elif rest > 0:
             accumulators = self.known_tail(whole, rest, accumulators)
         e.text.lines[self.slot] = "\n".join(self.state.hoisted)
-        self.reductions.finish(self.op.results, accumulators)
+        self.reductions.finish(self.op.results, self.straight(accumulators))
 
-    def main_loop(self, whole: Num, chunk: int, accumulators: list[str]) -> list[str]:
-        """Full vectors, `copies` at a time."""
-        if isinstance(whole, int) and whole <= chunk:
-            return self.run_body(0, [""] * self.copies, accumulators, 0)
+    def main_loop(self, whole: Num, accumulators: list[str]) -> list[str]:
+        """Full vectors, `copies` at a time; a long reduction turns its accumulators instead."""
+        step = LANES * self.copies
+        masks = [""] * self.copies
+        if isinstance(whole, int) and whole <= step:
+            return self.turned(self.run_body(0, masks, accumulators))
         runs = isinstance(whole, int)
         carries = list(zip(self.reductions.kinds, accumulators, strict=True))
-        with self.e.text.loop(0, whole, chunk, carries, runs=runs) as state:
-            masks = [""] * self.copies
-            state.following = self.run_body(state.counter, masks, state.carries, 0)
+        with self.e.text.loop(0, whole, step, carries, runs=runs) as state:
+            state.following = self.turned(self.run_body(state.counter, masks, state.carries))
         return state.carries
 
     def known_tail(self, start: Num, rest: int, accumulators: list[str]) -> list[str]:
@@ -74,7 +78,7 @@ class LaneLoop:
         masks = [""] * (rest // LANES)
         if rest % LANES:
             masks.append(lane_mask(self.e.text, rest % LANES))
-        return self.run_body(start, masks, accumulators, 0)
+        return self.turned(self.run_body(start, masks, accumulators))
 
     def run_time_tail(self, start: Num, rest: Num, accumulators: list[str]) -> list[str]:
         """What is left of a run-time extent, one masked vector at a time.
@@ -90,13 +94,22 @@ class LaneLoop:
         with text.loop(0, end, LANES, carries) as state:
             mask = lane_mask(text, index.sub(rest, state.counter))
             position = index.add(start, state.counter)
-            following = self.run_body(position, [mask], state.carries, 0)
+            following = self.run_body(position, [mask], state.carries)
             state.following = self.reductions.turned(following)
         return state.carries
 
-    def run_body(
-        self, start: Num, masks: list[str], accumulators: list[str], first: int
-    ) -> list[str]:
+    def turned(self, accumulators: list[str]) -> list[str]:
+        """After one vector of a long reduction, the next accumulator comes first."""
+        return self.reductions.turned(accumulators) if self.turns else accumulators
+
+    def straight(self, accumulators: list[str]) -> list[str]:
+        """The accumulators of a long reduction over a known extent, in their order again."""
+        if self.turns and isinstance(self.count, int):
+            for _ in range((-self.count // LANES) % ACCUMULATORS):
+                accumulators = self.reductions.turned(accumulators)
+        return accumulators
+
+    def run_body(self, start: Num, masks: list[str], accumulators: list[str]) -> list[str]:
         """The body for the vectors from element `start` on; gives the accumulators after it."""
         e = self.e
         counter = self.body.params[0]
@@ -106,17 +119,19 @@ class LaneLoop:
         e.define(counter, Linear(e.index.add(self.low, start), 1))
         terminator = e.block(self.body)
         given = [e.vectors(value) for value in terminator.operands[0]]
-        accumulators = self.reductions.combine(accumulators, given, masks, first)
+        accumulators = self.reductions.combine(accumulators, given, masks)
         e.dims.pop()
         e.lanes = None
         return accumulators
 
 
 def choose_copies(body: Block, reduces: bool) -> int:
-    """Vectors per iteration: all accumulators of a reduction, else as many as the body is short."""
+    """Vectors per iteration: as many as accumulators for reductions and short bodies, else one."""
     if reduces:
         return ACCUMULATORS
-    size = sum(LONG_WORD if op.opdef in LONG_WORDS else 1 for op in body.walk())
-    if any(op.regions for op in body.ops):
-        return 1
-    return 4 if size <= SHORT_BODY else 2 if size <= MIDDLE_BODY else 1
+    return ACCUMULATORS if body_size(body) <= SHORT_BODY else 1
+
+
+def body_size(body: Block) -> int:
+    """How much code a body is, in short words."""
+    return sum(LONG_WORD if op.opdef in LONG_WORDS else 1 for op in body.walk())

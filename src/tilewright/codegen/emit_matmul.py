@@ -116,7 +116,7 @@ class Call:
     def write(self, e: Emitter, work: str) -> None:
         """All of it, by this thread."""
         problem = self.problem
-        write_call(e, problem.spec, self, self.pointers, problem.sizes, work)
+        write_call(e, problem.spec, self, self.pointers, problem.sizes, problem.strides, work)
 
 
 @emits(loop.matmul)
@@ -184,11 +184,12 @@ def write_call(
     call: Call,
     pointers: tuple[str, str, str],
     sizes: tuple[Num, Num, Num],
+    strides: tuple[Num, Num, Num],
     work: str,
 ) -> None:
     """One call of a matmul function."""
     symbol = require_matmul(e.module, spec)
-    ldc, lda, ldb = (num_here(e, stride) for stride in call.problem.strides)
+    ldc, lda, ldb = strides
     m, n, k = sizes
     accumulate = "true" if call.accumulate else "false"
     arguments = (
@@ -196,11 +197,6 @@ def write_call(
     )
     arguments += f", i64 {m}, i64 {n}, i64 {k}, ptr {work}, i1 {accumulate}"
     e.text.do(f"call fastcc void {symbol}({arguments})")
-
-
-def num_here(e: Emitter, num: Num) -> Num:
-    """A number of the enclosing function, in the function being written."""
-    return e.capture_num(num) if isinstance(e, CellEmitter) else num
 
 
 # ---------------------------------------------------------------------- a grid of blocks
@@ -247,7 +243,8 @@ def write_grid(e: Emitter, call: Call, scratch: Num, work: Work) -> None:
         )
         pointers = block_pointers(cell, call, first, start)
         place = local.place(cell.arena, cell.capture_num(scratch), "i8")
-        write_call(cell, spec, call, pointers, sizes, place)
+        ldc, lda, ldb = map(cell.capture_num, call.problem.strides)
+        write_call(cell, spec, call, pointers, sizes, (ldc, lda, ldb), place)
 
     run_cells(e, index.mul(across, down), work, write)
 

@@ -191,7 +191,7 @@ class Reductions:
         ]
 
     def combine(
-        self, flat: Sequence[str], given: list[tuple[str, ...]], masks: list[str], first: int
+        self, flat: Sequence[str], given: list[tuple[str, ...]], masks: list[str]
     ) -> list[str]:
         """The accumulators after the contributions of one iteration, copy u into accumulator u."""
         if not self.folds:
@@ -206,8 +206,7 @@ class Reductions:
                 state = fold.contribution(text, tuple(refs[copy] for refs in values))
                 if mask:
                     state = self.masked(fold, state, mask)
-                slot = first + copy
-                own[slot] = fold.combine(text, LANES, own[slot], state)
+                own[copy] = fold.combine(text, LANES, own[copy], state)
         return self.join(states)
 
     def masked(self, fold: Fold, state: State, mask: str) -> State:

@@ -668,3 +668,43 @@ def test_kernels_need_no_library() -> None:
         for p in programs:
             kernel, _ = emit(p, isa)
             assert undefined_symbols(kernel.compile(target_for(isa))) == []
+
+
+@pytest.mark.parametrize("n", [0, *SIZES, 130, 161, 1000])
+def test_long_reductions_follow_the_same_order(n: int) -> None:
+    def program(count: Any) -> Program:
+        def body(x: Value, y: Value) -> None:
+            def lane(i: Value, *_: Value) -> list[Value]:
+                v = loop.load(x, (i,), None)
+                for _ in range(6):
+                    v = arith.add(arith.mul(v, v), constant(0.25))
+                return [v, arith.floor(v), v, cast(i, dtype=INT32)]
+
+            inits = [constant(0.5), constant(-1.0), constant(-9.0), constant(-1, INT32)]
+            words = ("add", "max", "argmax", "argmax")
+            found = for_loop(0, loop.extent(x, axis=0), inits, lane, kind=LANES, combine=words)
+            for place, value in enumerate((*found[:3], cast(found[3], dtype=FP32))):
+                loop.store(y, (index(place),), value, None)
+
+        return kernel_program([("x", buffer(count), IN), ("y", buffer(4), OUT)], body)
+
+    x = (data(n) / 4).astype(np.float32)
+    agree(program(n), x, np.zeros(4, np.float32))
+    if n:
+        agree(program(symbol("n", 0) + 0), x, np.zeros(4, np.float32))
+
+
+def test_loops_that_end_before_they_begin_do_nothing() -> None:
+    def body(low: Value, high: Value, y: Value) -> None:
+        def lane(i: Value) -> list[Value]:
+            loop.store(y, (i,), constant(1.0), None)
+            return []
+
+        for_loop(low, high, [], lane, kind=LANES)
+        for_loop(40, 7, [], lane, kind=LANES)
+        for_loop(low, high, [], lane)
+
+    params = [("low", ScalarType(INDEX), IN), ("high", ScalarType(INDEX), IN)]
+    p = kernel_program([*params, ("y", buffer(50), INOUT)], body)
+    agree(p, 30, 11, np.zeros(50, np.float32))
+    agree(p, 5, 45, np.zeros(50, np.float32))
