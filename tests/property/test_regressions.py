@@ -11,8 +11,10 @@ import pytest
 from property import levels
 from property.generator import Case
 from tilewright.dtypes import BF16, BOOL, FP32, INDEX, INT8
+from tilewright.ir.affine import Symbol, as_expr, evaluate, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Program, Value
+from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType, TensorType
 from tilewright.ops import arith, elementwise, matmul, memory, reduce, shape
 from unit.interp.build import IN, INOUT, OUT, for_loop, function, program
@@ -23,7 +25,7 @@ PROGRAMS: list[Any] = []
 
 
 def case_of(p: Program) -> Case:
-    """Arguments for a program: small whole numbers; zero for index scalars."""
+    """Arguments for a program: small whole numbers, zero for index scalars, symbols are 5."""
 
     def make(value: Value, seed: int) -> Callable[[], Any]:
         type_ = value.type
@@ -31,7 +33,8 @@ def case_of(p: Program) -> Case:
             return lambda: 0 if type_.dtype is INDEX else type_.dtype.numpy.type(1)
         assert isinstance(type_, TensorType)
         dtype = type_.dtype.numpy
-        numbers = np.random.default_rng(seed).integers(1, 9, type_.shape)
+        extents = [evaluate(extent, dict.fromkeys(symbols(extent), 5)) for extent in type_.shape]
+        numbers = np.random.default_rng(seed).integers(1, 9, extents)
         return lambda: np.asarray(numbers).astype(dtype)
 
     return Case(p, [make(value, seed) for seed, value in enumerate(p["main"].params)])
@@ -114,6 +117,21 @@ def a_tile_times_a_tensor(x: Value, out: Value) -> Any:
     tile = memory.load(x, [0, 0], shapes=(2, 2))
     product = matmul.acc(matmul.matmul(tile, x), x, tile)
     return [], [memory.store(product, [0, 0], out)]
+
+
+LONG = as_expr(Symbol("M", 1, None))
+
+
+@fault([("x", TensorType((4, 1), FP32), INOUT), ("y", TensorType((1, LONG), FP32), IN)])
+def a_parallel_loop_needs_scratch_of_unknown_size(x: Value, y: Value) -> Any:
+    def iteration(i: Value, carried: Value) -> list[Value]:
+        row = shape.slice_(carried, [i, 0], shape=(1, 1))
+        product = matmul.matmul(y, row, a_trans=True, b_trans=True)
+        again = matmul.acc(product, y, row, a_trans=True, b_trans=True)
+        total = reduce.sum_(again, axes=(0,), keepdims=True)
+        return [memory.assemble(carried, total, [i, 0])]
+
+    return [], list(for_loop(0, 4, [x], iteration, kind=ForKind.Parallel))
 
 
 @pytest.mark.parametrize("check", CHECKS)
