@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tilewright.errors.nki_control import IMMUTABLE_PARAMETER, UNEXPECTED_OUTPUT_DEPENDENCY
+from tilewright.errors.nki_control import (
+    IMMUTABLE_PARAMETER,
+    LOGIC_OR,
+    UNEXPECTED_OUTPUT_DEPENDENCY,
+)
 from tilewright.errors.nki_tensors import (
     DTYPE_VALUE,
     FAILED_TO_INFER_TILE,
+    INDICES_SHAPE,
     OUT_OF_BOUND,
     STORE_SHAPE,
     UNEXPECTED_OPERAND,
     UNSUPPORTED_MEMORY,
 )
 from tilewright.frontend.trace_ambient import current_api, refusal
-from tilewright.frontend.trace_index import mask as mask_class
+from tilewright.frontend.trace_index import TileMaskUnion, mask
 from tilewright.frontend.trace_predicates import Conjunction, ScalarPredicate, Terms
 from tilewright.frontend.trace_roots import Root
 from tilewright.frontend.trace_scopes import LoopScope
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.trace_sema import Sema
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
+MASKS = (mask, TileMaskUnion)
 EXHAUSTIVE = 1 << 22
 """Points that are enumerated to decide a bound which the affine engine leaves open."""
 
@@ -51,22 +57,36 @@ def mask_terms(given: Any) -> Terms:
     """The alternatives of a `mask=` argument."""
     if given is None or isinstance(given, bool):
         return () if given is False else ((),)
-    if isinstance(given, (mask_class, ScalarPredicate)):
+    if isinstance(given, (mask, ScalarPredicate)):
         return given.terms
     found = {"given": type(given).__name__, "wanted": "a mask"}
     raise refusal(UNEXPECTED_OPERAND, op=current_api(), name="mask", **found)
 
 
+def fits(given: Any, extents: Sequence[Any]) -> bool:
+    """True when each axis along which a mask varies is an axis of `extents`, of the same extent."""
+    if not isinstance(given, MASKS):
+        return True
+    return all(
+        axis <= len(extents) and given.shape[-axis] == extents[-axis]
+        for axis in given.axes.values()
+    )
+
+
 def masked_access(access: Access, given: Any, conjunction: Conjunction) -> Access:
     """`access` where one alternative of the mask `given` holds; axes are matched by position."""
-    mapping = placed_axes(given.axes, access.dims) if isinstance(given, mask_class) else {}
+    if not fits(given, access.domain):
+        raise refusal(INDICES_SHAPE, shapes=f"{given.shape} of the mask and {access.domain}")
+    mapping = placed_axes(given.axes, access.dims) if isinstance(given, MASKS) else {}
     return access.masked(*(c.substitute(mapping) for c in conjunction))
 
 
 def single_access(access: Access, given: Any) -> Access:
     """`access` under a mask without alternatives."""
-    (conjunction,) = mask_terms(given) or ((Constraint(Expr(-1, {})),),)
-    return masked_access(access, given, conjunction)
+    terms = mask_terms(given) or ((Constraint(Expr(-1, {})),),)
+    if len(terms) > 1:
+        raise refusal(LOGIC_OR, what="the mask of an operation that reads")
+    return masked_access(access, given, next(iter(terms)))
 
 
 def is_whole_access(access: Access, value: Value) -> bool:
@@ -187,7 +207,11 @@ def read_operand(sema: Sema, tensor: nki_tensor, mask: Any) -> Value:
     operand itself leaves its tensor.
     """
     require_on_chip(tensor)
-    if mask is None or in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape):
+    if (
+        not fits(mask, tensor.shape)
+        or mask is None
+        or in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape)
+    ):
         return fetch(sema, tensor, None, tensor.root.space)
     return fetch(sema, tensor, mask, tensor.root.space)
 
@@ -308,6 +332,7 @@ def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
     if isinstance(value, nki_tensor) and _same_place(target, value):
         return
     masked = isinstance(value, nki_tensor) and value.is_whole and value.shape == target.shape
+    masked = masked and fits(value.root.mask, target.shape)
     if target.root.is_hbm:
         raise refusal(
             UNSUPPORTED_MEMORY,

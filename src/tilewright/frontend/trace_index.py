@@ -24,11 +24,11 @@ from tilewright.frontend.trace_predicates import (
     NEVER,
     DynamicScalar,
     ScalarPredicate,
+    ScalarPredicateUnion,
     Terms,
     both,
     complement,
     either,
-    predicate,
     scalar_expr,
     scalar_terms,
 )
@@ -183,7 +183,7 @@ def as_index(given: object) -> TileIndex | None:
     return None if expr is None else TileIndex(expr, {}, ())
 
 
-def merged_axes(*indices: TileIndex | mask) -> dict[Symbol, int]:
+def merged_axes(*indices: TileIndex | mask | TileMaskUnion) -> dict[Symbol, int]:
     """The axes of the range symbols of all `indices`."""
     return {symbol: axis for index in indices for symbol, axis in index.axes.items()}
 
@@ -227,11 +227,11 @@ class mask:
         self.axes = axes or {}
         self.shape = shape
 
-    def __and__(self, other: object) -> mask:
+    def __and__(self, other: object) -> mask | ScalarPredicate:
         terms = condition_terms(other)
         if terms is None:
             return NotImplemented
-        return tile_mask(both(self.terms, terms), *self._merged(other))
+        return self._of_terms(both(self.terms, terms), *self._merged(other))
 
     __rand__ = __and__
 
@@ -247,14 +247,16 @@ class mask:
         return self._of_terms(complement(self.terms), self.axes, self.shape)
 
     def _merged(self, other: object) -> tuple[dict[Symbol, int], tuple[int, ...]]:
-        if isinstance(other, mask):
+        if isinstance(other, (mask, TileMaskUnion)):
             return merged_axes(self, other), broadcast([self.shape, other.shape])
         return dict(self.axes), self.shape
 
     @staticmethod
     def _of_terms(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> mask | ScalarPredicate:
         """Alternatives have no tile form: they are kept on the scalar side."""
-        return predicate(terms) if len(terms) > 1 else tile_mask(terms, axes, shape)
+        if len(terms) > 1:
+            return TileMaskUnion(terms, axes, shape)
+        return tile_mask(terms, axes, shape)
 
     def __bool__(self) -> NoReturn:
         raise refusal(CONDITION_ON_ARANGE)
@@ -304,6 +306,17 @@ class AlwaysFalseMask(TileMask):
         self, terms: Terms = NEVER, axes: Axes | None = None, shape: tuple[int, ...] = ()
     ) -> None:
         super().__init__(terms, axes or {}, shape)
+
+
+class TileMaskUnion(ScalarPredicateUnion):
+    """Alternatives of tile masks, on the scalar side, with the axes along which they vary."""
+
+    __slots__ = ("axes", "shape")
+
+    def __init__(self, terms: Terms, axes: Axes, shape: tuple[int, ...]) -> None:
+        super().__init__(terms)
+        self.axes = axes
+        self.shape = shape
 
 
 def tile_mask(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> mask:

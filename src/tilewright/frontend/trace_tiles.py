@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import BOOL, INT32
-from tilewright.frontend.trace_access import mask_terms
-from tilewright.frontend.trace_index import mask as mask_class
+from tilewright.frontend.trace_access import MASKS, mask_terms
 from tilewright.frontend.trace_views import placed_axes
 from tilewright.ir.affine import Atom, Expr, FloorDiv, Symbol, as_expr, substitute
 from tilewright.ir.affine.access import fresh_dims
@@ -110,7 +109,7 @@ def index_tile(sema: Sema, index: TileIndex, mask: Any = None) -> Value:
 def mask_tile(sema: Sema, mask: Any, extents: Sequence[int]) -> Value:
     """A mask as a BOOL tile of `extents`; its axes are matched from the last."""
     positions = Positions(sema, extents)
-    mapping = placed_axes(mask.axes, positions.dims) if isinstance(mask, mask_class) else {}
+    mapping = placed_axes(mask.axes, positions.dims) if isinstance(mask, MASKS) else {}
     total: Value | None = None
     for conjunction in mask_terms(mask):
         part = positions.holds([c.substitute(mapping) for c in conjunction])

@@ -171,7 +171,7 @@ def tensor_reduce(
     total = reduce_axes(name, value, axes)
     total = ew.neg(total) if negate else total
     total = reshaped_to(total, reduced_shape(data, axes, keepdims))
-    return result_tile(total, result_dtype(dtype, data), mask)
+    return result_tile(total, result_dtype(dtype, data))
 
 
 @nki_op("nisa.tensor_partition_reduce")

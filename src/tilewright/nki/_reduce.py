@@ -43,7 +43,7 @@ def reduced(
     value = tile_value(x, inner_dtype(name, x.root.dtype), mask)
     total = reduce_axes(name, masked_value(value, x.shape, mask, name), axes)
     total = reshaped_to(total, reduced_shape(x, axes, keepdims))
-    return result_tile(total, result_dtype(dtype, x), mask)
+    return result_tile(total, result_dtype(dtype, x))
 
 
 @nki_op("nl.sum")
@@ -117,7 +117,7 @@ def mean(
     axes = free_axes(x, axis)
     total = _mean(x, axes, mask)
     wanted = FP32 if dtype is None and x.root.dtype.is_int() else result_dtype(dtype, x)
-    return result_tile(reshaped_to(total, reduced_shape(x, axes, keepdims)), wanted, mask)
+    return result_tile(reshaped_to(total, reduced_shape(x, axes, keepdims)), wanted)
 
 
 def _mean(x: nki_tensor, axes: tuple[int, ...], mask: Any) -> Value:
@@ -140,7 +140,7 @@ def var(
     squares = masked_value(square(distance), x.shape, mask, "add")
     total = times(reduce_axes("add", squares, axes), 1.0 / _count(x, axes))
     total = reshaped_to(total, reduced_shape(x, axes, kwargs.get("keepdims", False)))
-    return result_tile(total, result_dtype(dtype, x), mask)
+    return result_tile(total, result_dtype(dtype, x))
 
 
 @nki_op("nl.all")
@@ -152,7 +152,7 @@ def all(
     axes = free_axes(x, axis)
     value = masked_value(tile_value(x, BOOL, mask), x.shape, mask, "logical_and")
     total = reshaped_to(reduce_axes("logical_and", value, axes), reduced_shape(x, axes, False))
-    return result_tile(total, result_dtype(dtype), mask)
+    return result_tile(total, result_dtype(dtype))
 
 
 @nki_op("nl.softmax")

@@ -14,6 +14,7 @@ import tilewright.nki as nki
 import tilewright.nki.language as nl
 from tilewright.errors import TilewrightError
 
+COLUMNS = np.arange(48)[None, :]
 X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
 
 
@@ -133,6 +134,33 @@ def test_a_ragged_edge_is_masked() -> None:
             nl.store(out[k * 64 + i, j], t * 3.0, mask=(k * 64 + i < 100))
 
     assert np.array_equal(run(body, (100, 33), y), y * 3)
+
+
+def test_masks_of_alternatives_store_and_do_not_load() -> None:
+    def body(out, x):
+        i, j = nl.mgrid[0:8, 0:8]
+        nl.store(out[i, j], nl.zeros((8, 8), dtype=nl.float32))
+        nl.store(out[i, j], nl.load(x[i, j]), mask=(j < 2) | (j > 5))
+
+    want = np.where((COLUMNS[:, :8] < 2) | (COLUMNS[:, :8] > 5), X[:8, :8], 0)
+    assert np.array_equal(run(body, (8, 8)), want)
+
+    def loading(out, x):
+        i, j = nl.mgrid[0:8, 0:8]
+        nl.store(out, nl.load(x[i, j], mask=(j < 2) | (j > 5)))
+
+    with pytest.raises(TilewrightError) as caught:
+        run(loading, (8, 8))
+    assert caught.value.code == "err_logic_or_not_supported"
+
+
+def test_a_mask_has_the_shape_of_what_it_masks() -> None:
+    def body(out, x):
+        nl.store(out, nl.load(x, mask=nl.arange(40)[None, :] < 5))
+
+    with pytest.raises(TilewrightError) as caught:
+        run(body, X.shape)
+    assert caught.value.code == "err_indices_shape_mismatch"
 
 
 def test_an_operand_index_may_be_a_comparison() -> None:

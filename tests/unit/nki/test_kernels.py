@@ -118,7 +118,9 @@ def test_a_mask_leaves_elements_out_of_a_reduction() -> None:
         i, j = nl.mgrid[0:100, 0:64]
         t = nl.load(x[i, j])
         nl.store(out[:, 0:1], nl.sum(t[i, j], axis=1, mask=(j < 10)))
-        nl.store(out[:, 1:2], nl.max(t[i, j], axis=1, mask=(j >= 60)))
+        largest = nl.ndarray((100, 1), dtype=nl.float32)
+        largest[...] = nl.max(t[i, j], axis=1, mask=(j >= 60))
+        nl.store(out[:, 1:2], largest)
         nl.store(out[:, 2:3], nl.all(t[i, j], axis=1, mask=(j < 1), dtype=nl.float32))
         return out
 
