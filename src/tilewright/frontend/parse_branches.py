@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import (
     ParserSyntaxError,
     ParserTypeError,
@@ -19,7 +20,15 @@ from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.operators import as_condition
 from tilewright.frontend.parser import FunctionParser, Poison, Yield, statement
 from tilewright.frontend.regions import can_flow, emit_region_op, end_block, isolated
-from tilewright.frontend.values import as_number, constant, is_number, is_scalar, literal_of
+from tilewright.frontend.values import (
+    as_number,
+    constant,
+    convert,
+    dtype_of,
+    is_number,
+    is_scalar,
+    literal_of,
+)
 from tilewright.ir.core import Block, Value
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
@@ -168,8 +177,10 @@ def _adopted(given: Any, model: Any) -> Any:
     number = as_number(given) if is_number(given) else None
     if isinstance(given, Value):
         number = literal_of(given)
-    if number is None or not is_scalar(model):
+    if not is_scalar(model):
         return given
+    if number is None:
+        return _widened(given, model)
     assert isinstance(model.type, ScalarType)
     if isinstance(given, Value) and given.type == model.type:
         return given
@@ -177,6 +188,12 @@ def _adopted(given: Any, model: Any) -> Any:
         return constant(number, model.type.dtype)
     except ParserTypeError:
         return given
+
+
+def _widened(given: Any, model: Value) -> Any:
+    """INDEX meets INT64 as INT64."""
+    mixes = is_scalar(given) and dtype_of(given) is INDEX and dtype_of(model) is INT64
+    return convert(given, INT64) if mixes else given
 
 
 def _leave(

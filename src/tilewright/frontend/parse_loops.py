@@ -29,7 +29,7 @@ from tilewright.frontend.regions import (
     replace_values,
 )
 from tilewright.frontend.surface import LoopWord, as_attr
-from tilewright.frontend.values import as_number, constant, is_number, is_scalar, literal_of
+from tilewright.frontend.values import as_number, constant, fitted, is_number, is_scalar, literal_of
 from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Block, Value
@@ -272,6 +272,14 @@ def _should_adopt(carry: Carry, value: Any) -> bool:
     return init.dtype is not given.dtype and init.dtype.is_int() == given.dtype.is_int()
 
 
+def close_loop(p: FunctionParser, reading: Reading) -> None:
+    """Ends the body; what it carries for the author keeps the type it began with where it can."""
+    pairs = zip(reading.yields, reading.carries)
+    with p.builder.inside(reading.block):
+        given = [v if carry.explicit else fitted(v, carry.init.type) for v, carry in pairs]
+    end_block(p, reading.block, given)
+
+
 def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequence[Value]) -> None:
     """After the loop, names mean its results; what is bound only inside may not be used."""
     before = p.scope
@@ -365,7 +373,7 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     reading = read_loop(p, loop)
     p.state.blocks.pop()
     drop_unchanged(reading)
-    end_block(p, reading.block, reading.yields)
+    close_loop(p, reading)
     attrs = _attributes(function, options)
     operands = (lo, hi, step, tuple(carry.init for carry in reading.carries))
     op = emit_region_op(p, control.for_, operands, attrs, (reading.block,), node)
@@ -539,7 +547,7 @@ def _read_condition(p: FunctionParser, loop: Loop, params: tuple[Value, ...]) ->
 def _finish_while(p: FunctionParser, loop: Loop) -> None:
     reading = read_loop(p, loop)
     drop_unchanged(reading)
-    end_block(p, reading.block, reading.yields)
+    close_loop(p, reading)
     assert reading.before is not None
     operands = (tuple(carry.init for carry in reading.carries),)
     regions = (reading.before, reading.block)

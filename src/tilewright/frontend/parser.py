@@ -269,10 +269,14 @@ class FunctionParser(Evaluator):
             if found is MISSING:
                 raise self.undefined(node)
         if isinstance(found, Poison):
-            if found.reason is None:
-                raise Silenced
-            raise found.reason(self.span(node))
+            raise self.unusable(found, self.span(node))
         return found
+
+    def unusable(self, bound: Poison, span: Span | None) -> Exception:
+        """What a use of such a name raises."""
+        if bound.reason is None or span is None:
+            return Silenced()
+        return bound.reason(span)
 
     def operand(self, node: ast.expr) -> Any:
         """An expression's value, keeping a named constant as the value that has the name."""
@@ -307,6 +311,8 @@ class FunctionParser(Evaluator):
             return constant(given)
         if isinstance(given, (Expr, Symbol)):
             return emit_expr(given + 0, self.symbol_value)
+        if isinstance(given, Poison):
+            raise self.unusable(given, self.here)
         error = InvalidOperationError(f"{given!r} is not a value that a kernel can compute with")
         raise error.locate(self.span(node)) if node is not None else error
 
