@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tilewright.abi import CTX, Fault
 from tilewright.codegen.emit_lanes import emit_lanes
 from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_outlined, run_cells
+from tilewright.codegen.emit_transpose import emit_exchange
 from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
@@ -68,6 +69,8 @@ def emit_for(e: Emitter, op: Operation) -> None:
     """A counted loop of any kind."""
     if op.attrs["kind"] is ForKind.Lanes:
         emit_lanes(e, op)
+        return
+    if emit_exchange(e, op):
         return
     if is_outlined(e, op):
         emit_parallel(e, op)

@@ -708,3 +708,48 @@ def test_loops_that_end_before_they_begin_do_nothing() -> None:
     p = kernel_program([*params, ("y", buffer(50), INOUT)], body)
     agree(p, 30, 11, np.zeros(50, np.float32))
     agree(p, 5, 45, np.zeros(50, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [FP32, BF16, INT8, BOOL, INT64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_axes_are_exchanged_by_squares(dtype: DType, dynamic: bool) -> None:
+    m, n = (symbol(name, 0) + 0 for name in "mn") if dynamic else (37, 50)
+
+    def body(x: Value, y: Value) -> None:
+        def row(r: Value) -> list[Value]:
+            lanes(
+                loop.extent(y, axis=1),
+                lambda c: loop.store(y, (r, c), loop.load(x, (c, r), None), None),
+            )
+            return []
+
+        for_loop(0, loop.extent(y, axis=0), [], row, kind=ForKind.Parallel)
+
+    params = [("x", buffer(n, m, dtype=dtype), IN), ("y", buffer(m, n, dtype=dtype), OUT)]
+    p = kernel_program(params, body)
+    assert "@tilewright.transpose" in emit(p, available_isas()[0])[0].text
+    agree(p, data(50, 37, dtype=dtype), np.zeros((37, 50), NUMPY[dtype.name]))
+    if dynamic:
+        x, y = data(700, 600, dtype=dtype), np.zeros((600, 700), NUMPY[dtype.name])
+        native(p, available_isas()[0])(x, y)
+        assert (y == x.T).all()
+
+
+def test_a_part_is_exchanged_where_it_belongs() -> None:
+    def body(x: Value, y: Value) -> None:
+        def row(r: Value) -> list[Value]:
+            def lane(c: Value) -> list[Value]:
+                value = loop.load(
+                    x, (index(1), arith.add(c, index(3)), arith.add(r, index(2))), None
+                )
+                loop.store(y, (arith.sub(r, index(4)), arith.add(index(5), c)), value, None)
+                return []
+
+            for_loop(2, 33, [], lane, kind=LANES)
+            return []
+
+        for_loop(4, 21, [], row)
+
+    p = kernel_program([("x", buffer(2, 40, 30), IN), ("y", buffer(20, 40), INOUT)], body)
+    assert "@tilewright.transpose" in emit(p, available_isas()[0])[0].text
+    agree(p, data(2, 40, 30), np.full((20, 40), 7, np.float32))
