@@ -13,11 +13,12 @@ from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureError
-from tilewright.ir.core import Program
+from tilewright.ir.core import Function, Program
 from tilewright.ir.verify import verify
-from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel
+from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions, CompileProfiler
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
+from tilewright.ops import control, host
 from tilewright.passes import pipeline
 from tilewright.passes.context import (
     DumpInstrument,
@@ -88,6 +89,9 @@ def build(
     """
     if options.execution != "native":
         return interpreted(program, entry, checked=options.execution == "checked")
+    foreign = find_foreign(program, entry)
+    if foreign is not None:
+        return unlinked(program, entry, foreign)
     return finish(generate(program, entry, options, directory), program)
 
 
@@ -139,6 +143,36 @@ def finish(generated: Generated, program: Program | None) -> Artifact:
         data = compile_text(g.text, target)
     kernel = NativeKernel(data, g.calling.signature, g.manifest)
     return Artifact(g.entry, g.calling, kernel, program, g.text, g.timings)
+
+
+def find_foreign(program: Program, entry: str) -> Function | None:
+    """A function that `entry` calls, directly or not, and whose body is in another language."""
+    pending, seen = [entry], set[str]()
+    while pending:
+        name = pending.pop()
+        function = program.get_function(name)
+        if function is None or name in seen:
+            continue
+        seen.add(name)
+        for op in function.body.walk():
+            if op.opdef is host.python:
+                return function
+            if op.opdef is control.call:
+                pending.append(op.attrs["callee"])
+    return None
+
+
+def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:
+    """A program that can be looked at but not run, because of one of its functions."""
+    source = foreign.attrs.get("external_source")
+    what = f"the C++ source {source}" if source else "a host callback"
+    reason = UnsupportedFeatureError(
+        f"{entry} calls '{foreign.name}', whose body is {what}; this version cannot link it",
+        foreign.span,
+        "Write the function in the language, or leave it out of what runs here.",
+    )
+    kernel = UnlinkedKernel(Manifest(name=entry), reason)
+    return Artifact(entry, calling_of(program[entry]), kernel, program)
 
 
 def interpreted(program: Program, entry: str, *, checked: bool = False) -> Artifact:

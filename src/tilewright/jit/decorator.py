@@ -247,7 +247,7 @@ class JITFunction(Launcher):
     def _build(self, request: Request) -> CompiledProgram:
         """Restores or compiles the artifact of a request."""
         options = request.options
-        if options.execution != "native":
+        if options.execution != "native" or request.graph.has_sources:
             return driver.compile_program(self._specialized(request), self.name, options)
 
         def make() -> tuple[Program, Generated]:

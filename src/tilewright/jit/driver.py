@@ -12,7 +12,7 @@ from tilewright.ir.enums import FunctionType
 from tilewright.ir.equal import content_hash
 from tilewright.jit import output
 from tilewright.jit._persistent import obtain
-from tilewright.jit.build import build, generate
+from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
@@ -65,7 +65,8 @@ def _compile_entry(
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
     policy = current_config()
-    if not policy.enabled or options.is_fresh or options.execution != "native":
+    is_plain = not options.is_fresh and options.execution == "native"
+    if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:
         return CompiledProgram(build(program, entry, options, directory), options)
     parts = (("kernel", entry), ("program", content_hash(program)), *options.key_parts)
     artifact = obtain(Key(parts), policy, lambda: (program, generate(program, entry, options)))

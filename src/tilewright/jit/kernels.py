@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam, decode_scalar
+from tilewright.errors import UnsupportedFeatureError
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.runtime.arguments import Prepared, prepare_call
@@ -96,6 +97,22 @@ class InterpretedKernel:
 
     def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
         return None
+
+
+class UnlinkedKernel:
+    """A program that calls functions which are not in the language; it is refused when it runs."""
+
+    def __init__(self, manifest: Manifest, reason: UnsupportedFeatureError) -> None:
+        self.manifest = manifest
+        self.reason = reason
+
+    def run(self, signature: Signature, args: Sequence[object]) -> Any:
+        raise self.reason
+
+    def variant(
+        self, signature: Signature, guards: Sequence[Guard], epoch: int
+    ) -> Variant | None:
+        raise self.reason
 
 
 def _values(signature: Signature, prepared: Prepared) -> list[Any]:

@@ -89,8 +89,8 @@ class RunConfig:
     spelling. `dump_passes`, `dump_ptoas_passes`, `compile_profiling`, `save_kernels_dir` and the
     diagnostic settings ask for a fresh compilation; `device_id`, `codegen_only` and `save_kernels`
     are controls of a run and select no artifact. `execution="interpret"` runs the program in numpy;
-    `checked` does, too, and looks for missing dependencies and unwritten memory. `rtol` and `atol` are the tolerances of golden
-    comparisons.
+    `checked` does, too, and looks for missing dependencies and unwritten memory. `rtol` and `atol`
+    are the tolerances of golden comparisons.
     """
 
     platform: str | None = None

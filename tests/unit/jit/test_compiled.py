@@ -56,7 +56,10 @@ def test_arguments_may_be_named(scaled: CompiledProgram) -> None:
 
 
 def test_a_wrong_number_of_arguments_names_both_ways(scaled: CompiledProgram) -> None:
-    text = r"main expects 3 \(in-place\) or 2 \(return\) arguments, got 1\. Parameters: \['x', 'c', 'out'\]"  # noqa: E501
+    text = (
+        r"main expects 3 \(in-place\) or 2 \(return\) arguments, got 1\. "
+        r"Parameters: \['x', 'c', 'out'\]"
+    )
     with pytest.raises(TypeError, match=text):
         scaled(X)
 

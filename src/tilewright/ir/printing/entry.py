@@ -124,9 +124,13 @@ def _print_function(function: Function, printer: Printer) -> None:
     with printer.indented():
         if function.doc:
             printer.line(ast.unparse(ast.Constant(function.doc)))
-        if function.attrs:
+        if function.attrs.keys() - _IN_DECORATOR:
             printer.line(f"{printer.prefix}.func_attr({_attributes(function, printer)})")
         printer.body(function.body)
+
+
+_IN_DECORATOR = frozenset({"external_source"})
+"""Attributes that are written as arguments of the decorator."""
 
 
 def _decorator(function: Function, prefix: str) -> str:
@@ -137,6 +141,7 @@ def _decorator(function: Function, prefix: str) -> str:
         options.append(f"level={render_enum(function.level, prefix)}")
     if function.role is not None:
         options.append(f"role={render_enum(function.role, prefix)}")
+    options += [f"{n}={function.attrs[n]!r}" for n in sorted(_IN_DECORATOR & function.attrs.keys())]
     return f"@{prefix}.function" + (f"({', '.join(options)})" if options else "")
 
 
@@ -158,6 +163,7 @@ def _returns(function: Function, printer: Printer) -> str:
 
 
 def _attributes(function: Function, printer: Printer) -> str:
-    items = (f'"{name}": {printer.entry(given)}' for name, given in function.attrs.items())
+    kept = {name: a for name, a in function.attrs.items() if name not in _IN_DECORATOR}
+    items = (f'"{name}": {printer.entry(given)}' for name, given in kept.items())
     return "{" + ", ".join(items) + "}"
 
