@@ -93,6 +93,40 @@ def test_a_replaced_carry_makes_a_parallel_loop_sequential() -> None:
     assert loops(function, ForKind.Parallel) == 0
 
 
+def parallel_updates(rows: int) -> Program:
+    def body(x: Value, out: Value) -> list[Value]:
+        local = memory.create(shape=(8, 20), dtype=FP32, space=MemorySpace.Vec)
+
+        def step(i: Value, t: Value) -> list[Value]:
+            return [memory.assemble(t, exp(load(x, [i, 0], (2, 20))), [times(i, rows), 0])]
+
+        (t,) = for_loop(0, 4, [local], step, kind=ForKind.Parallel)
+        return [store(t, [0, 0], out)]
+
+    return kernel([("x", tensor(8, 20), IN), ("out", tensor(8, 20), OUT)], body)
+
+
+def test_scratch_that_iterations_write_apart_may_be_written_at_the_same_time() -> None:
+    assert loops(lowered(parallel_updates(2)), ForKind.Parallel) == 3
+
+
+def test_scratch_that_iterations_may_share_is_written_in_order() -> None:
+    assert loops(lowered(parallel_updates(1)), ForKind.Parallel) == 2
+
+
+def test_products_accumulated_by_a_parallel_loop_are_added_in_order() -> None:
+    def body(x: Value, out: Value) -> list[Value]:
+        def step(i: Value, acc: Value) -> list[Value]:
+            t = load(x, [times(i, 4), 0], (4, 4))
+            return [matmul.acc(acc, t, t)]
+
+        (acc,) = for_loop(0, 4, [filled(0.0, 4, 4)], step, kind=ForKind.Parallel)
+        return [store(acc, [0, 0], out)]
+
+    function = check(kernel([("x", tensor(16, 4), IN), ("out", tensor(4, 4), OUT)], body))
+    assert loops(function, ForKind.Sequential) == 1
+
+
 def test_carries_that_change_places_do_not_meet() -> None:
     def body(x: Value, y: Value) -> list[Value]:
         return list(for_loop(0, 3, [x, y], lambda i, a, b: [b, a]))

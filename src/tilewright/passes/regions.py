@@ -17,6 +17,7 @@ from tilewright.ir.types import ScalarType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
+from tilewright.passes.independence import writes_apart
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.storage import Storage
@@ -57,7 +58,8 @@ def lower_for(lowering: Lowering, op: Operation) -> None:
     lowering.facts += facts
     region, copied = lower_body(lowering, body, carries, index)
     del lowering.facts[len(lowering.facts) - len(facts) :]
-    attrs = {**op.attrs, "kind": kind_of_loop(op, copied), "combine": ()}
+    kind = ForKind.Sequential if copied else kind_of_loop(lowering, op, carries)
+    attrs = {**op.attrs, "kind": kind, "combine": ()}
     scalars = tuple(lowering.scalar(c.init) for c in carries if c.storage is None)
     operands = (*map(lowering.scalar, bounds), scalars)
     new = lowering.builder.emit(op.opdef, operands, attrs, (region,), span=op.span)
@@ -82,11 +84,18 @@ def lower_while(lowering: Lowering, op: Operation) -> None:
     bind_results(lowering, op, carries, new)
 
 
-def kind_of_loop(op: Operation, copied: bool) -> ForKind:
+def kind_of_loop(lowering: Lowering, op: Operation, carries: Sequence[Carry]) -> ForKind:
     """Parallel only where each iteration writes its own part of what is carried."""
-    scalars = any(is_scalar(value) for value in op.results)
-    independent = not copied and not scalars
-    return KINDS.get(op.attrs["kind"], ForKind.Sequential) if independent else ForKind.Sequential
+    kind = KINDS.get(op.attrs["kind"], ForKind.Sequential)
+    (body,) = op.regions
+    index, *params = body.params
+    for carry, param, last in zip(carries, params, body.terminator.operands[0], strict=True):
+        if kind is ForKind.Sequential or carry.storage is None:
+            return ForKind.Sequential
+        is_global = carry.storage.is_global
+        if not writes_apart(lowering, last, param, index.symbol, is_global=is_global):
+            return ForKind.Sequential
+    return kind
 
 
 def give_range(index: Value, bounds: Sequence[Value]) -> None:
