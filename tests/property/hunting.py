@@ -52,11 +52,11 @@ class Hunt:
         self.skipped: Counter[str] = Counter()
         self.programs = 0
 
-    def try_seed(self, seed: int) -> None:
-        """Generates and checks one program."""
+    def try_seed(self, seed: int, checks: list[str] | None = None) -> None:
+        """Generates one program and makes `checks` of it, all by default."""
         self.programs += 1
         choices = Recording(seed)
-        failure = find_failure(choices, self.checks, self)
+        failure = find_failure(choices, checks or self.checks, self)
         if failure is not None:
             check, error, case = failure
             self.failures.append(

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 
-from property import steps  # noqa: F401  (registers the steps)
+import pytest
+
 from property.hunting import Failure, Hunt
 
 PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "2000"))
 SECONDS = float(os.environ.get("TILEWRIGHT_RANDOM_SECONDS", "60"))
 FIRST = int(os.environ.get("TILEWRIGHT_RANDOM_FIRST", "0"))
+COMPILED = 10
+"""One program in so many is compiled: that takes longer than all the rest."""
 WANTED_COVERAGE = 0.95
 
 
+@pytest.mark.timeout(600)
 def test_random_programs_agree_at_every_level() -> None:
     """2,000 programs or 60 s, whichever comes first; the failures are shrunk and replayable."""
     hunt = Hunt()
+    quick = [name for name in hunt.checks if name != "native"]
     end = time.monotonic() + SECONDS
     for seed in range(FIRST, FIRST + PROGRAMS):
-        hunt.try_seed(seed)
+        hunt.try_seed(seed, None if seed % COMPILED == 0 else quick)
         if time.monotonic() > end or len(hunt.failures) >= 5:
             break
     print(hunt.table())
     assert not hunt.failures, "\n\n".join(map(Failure.report, hunt.smallest_failures()))
-    assert hunt.coverage() >= WANTED_COVERAGE, f"never used: {hunt.never_used()}"
-    assert isinstance(hunt.used, Counter)
+    if hunt.programs == PROGRAMS:
+        assert hunt.coverage() >= WANTED_COVERAGE, f"never used: {hunt.never_used()}"

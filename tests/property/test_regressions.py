@@ -17,6 +17,7 @@ from tilewright.ir.core import Program, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType, TensorType
 from tilewright.ops import arith, elementwise, matmul, memory, reduce, shape
+from tilewright.ops.cast import cast
 from unit.interp.build import IN, INOUT, OUT, for_loop, function, program
 
 CHECKS = ("printed", "loop_level", "poisoned", "native")
@@ -109,7 +110,9 @@ def a_write_that_nobody_reads_leaves_the_old_version(x: Value) -> Any:
 def arithmetic_on_constants_is_not_folded(x: Value) -> Any:
     builder = Builder.current()
     two = arith.add(builder.constant(-1.0, FP32), builder.constant(3.0, FP32))
-    return [elementwise.mul(x, arith.neg(two)), elementwise.mul(x, two)], []
+    some = elementwise.select(cast(two, dtype=BOOL), x, cast(two, dtype=FP32))
+    const = cast(builder.constant(0.5, FP32), dtype=BOOL)
+    return [elementwise.mul(some, arith.neg(two)), elementwise.select(const, x, two)], []
 
 
 @fault([("x", MATRIX, IN), ("out", MATRIX, OUT)])

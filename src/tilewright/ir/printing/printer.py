@@ -207,7 +207,8 @@ class Printer(AttrRenderer):
         return (f"not {text}" if sign == "not" else f"{sign}{text}"), level
 
     def _call(self, op: Operation) -> str:
-        for spelling in op.opdef.spellings:
+        is_folded = op.opdef.name.startswith("arith.") and all(map(_is_literal, op.operands))
+        for spelling in () if is_folded else op.opdef.spellings:
             if not spelling.path.startswith("pl"):
                 continue
             arguments = spelling.arguments(op)
