@@ -571,5 +571,12 @@ def test_leaving_a_device_loop_is_refused() -> None:
             return t
         return t
 
-    for body in (breaking, returning):
+    def leaving_while(t):
+        again = nt.scalar(True)
+        while again:
+            again = nt.scalar(nl.zeros((1, 1), dtype=nl.int32)) < 1
+            break
+        return t
+
+    for body in (breaking, returning, leaving_while):
         assert refused(body).code == "err_device_loop_cannot_be_left"

@@ -18,7 +18,7 @@ import numpy
 
 from tilewright.devices import get_device
 from tilewright.dtypes import DType
-from tilewright.errors import ParserSyntaxError
+from tilewright.errors import ParserSyntaxError, TilewrightError
 from tilewright.errors.nki_control import (
     AMBIGUOUS_TRUTH,
     DEVICE_LOOP_EXIT,
@@ -105,7 +105,7 @@ class TraceContext:
         self.traced: list[FunctionType] = []
         self.registers: dict[str, nki_tensor] = {}
         self.random = RandomNumbers(self)
-        self.left: tuple[DeviceRegion, Any] | None = None
+        self.left: TilewrightError | None = None
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
         self.exclude_modules = self._exclude_modules()
@@ -165,8 +165,9 @@ class TraceContext:
             yield "parameters"
             self.traced.append(frame.function)
             body = rewritten(frame.function, self, predicated=self.opts.predicated_if)
+            scope = self.cur_scope
             result = body(*bound.args, **bound.kwargs)
-            self.require_not_left()
+            self.require_back_in(scope)
             yield "body"
             self.check_return(result)
             self.kernel.close_grid()
@@ -182,7 +183,7 @@ class TraceContext:
         scope = self.new_function_scope(plain.__name__, None)
         try:
             result = body(*args, **kwargs)
-            self.require_not_left()
+            self.require_back_in(scope)
             return self.check_return(result)
         finally:
             self.leave_function_scope(scope)
@@ -254,12 +255,14 @@ class TraceContext:
     def note_left(self, scope: DeviceRegion) -> None:
         """A device region was left by `break`, `return` or an exception."""
         if scope in self.regions and self.left is None:
-            self.left = scope, refusal(DEVICE_LOOP_EXIT, what="break or return")
+            self.left = refusal(DEVICE_LOOP_EXIT, what="break or return")
 
-    def require_not_left(self) -> None:
-        """Refuses a device loop that was left half way."""
+    def require_back_in(self, scope: Scope) -> None:
+        """Refuses a device loop or arm that was left half way: the function began in `scope`."""
         if self.left is not None:
-            raise self.left[1]
+            raise self.left
+        if self.cur_scope is not scope:
+            raise refusal(DEVICE_LOOP_EXIT, what="break or return")
 
     @contextmanager
     def if_scope(self, predicates: ScalarPredicate) -> Generator[IfScope]:

@@ -93,13 +93,16 @@ class TraceKernel(KernelBase):
         self.grid = grid
         self.prepare = prepare
         self.signature = inspect.signature(function)
+        self.gridded: dict[tuple[GridDim, ...], TraceKernel] = {}
         self.specializations: dict[Hashable, Specialization] = {}
 
     def __getitem__(self, grid: Any) -> TraceKernel:
         dims = as_grid(grid)
-        gridded = TraceKernel(self.function, self.opts, prepare=self.prepare, grid=dims)
-        gridded.specializations = self.specializations
-        return gridded
+        if dims not in self.gridded:
+            kernel = TraceKernel(self.function, self.opts, prepare=self.prepare, grid=dims)
+            kernel.specializations = self.specializations
+            self.gridded[dims] = kernel
+        return self.gridded[dims]
 
     def with_options(self, **options: Any) -> TraceKernel:
         """The kernel under other options."""

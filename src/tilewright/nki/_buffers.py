@@ -42,6 +42,8 @@ def as_buffer(given: Any) -> Buffer:
         return sbuf
     if isinstance(given, Buffer):
         return given
+    if hasattr(given, "auto_alloc"):
+        return given.auto_alloc()
     if given in BY_NAME:
         return BY_NAME[given]
     raise TypeError(f"{given!r} is not a buffer; use nl.sbuf, nl.psum, nl.hbm or nl.shared_hbm")
