@@ -128,11 +128,12 @@ def test_products_accumulated_by_a_parallel_loop_are_added_in_order() -> None:
 
 
 def test_carries_that_change_places_do_not_meet() -> None:
-    def body(x: Value, y: Value) -> list[Value]:
-        return list(for_loop(0, 3, [x, y], lambda i, a, b: [b, a]))
+    def body(x: Value, y: Value, out: Value) -> list[Value]:
+        a, b = for_loop(0, 3, [exp(x), y], lambda i, a, b: [b, a])
+        return [memory.assemble(out, sub(a, b), [0, 0])]
 
     shape = tensor(3, 5)
-    check(kernel([("x", shape, INOUT), ("y", shape, INOUT)], body))
+    check(kernel([("x", shape, IN), ("y", shape, IN), ("out", shape, OUT)], body))
 
 
 def test_a_carry_read_after_it_was_replaced_keeps_its_old_elements() -> None:
@@ -202,6 +203,19 @@ def test_an_arm_that_updates_an_output_needs_no_copy(flag: bool) -> None:
     params = [("x", tensor(4, 6), IN), ("f", scalar(BOOL), IN), ("out", tensor(4, 6), INOUT)]
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     assert allocs(check(kernel(params, body), [x, np.bool_(flag), x + 7])) == 0
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_both_arms_may_update_the_same_output(flag: bool) -> None:
+    def body(x: Value, cond: Value, out: Value) -> list[Value]:
+        rows = load(x, [0, 0], (4, 6))
+        arms = (lambda: [store(rows, [0, 0], out)], lambda: [store(exp(rows), [0, 0], out)])
+        return list(if_else(cond, *arms))
+
+    params = [("x", tensor(4, 6), IN), ("flag", scalar(BOOL), IN), ("out", tensor(4, 6), OUT)]
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    function = check(kernel(params, body), [x, np.bool_(flag), np.zeros_like(x)])
+    assert allocs(function) == 0
 
 
 def test_a_while_loop_carries_scalars_and_tensors() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import StaleRead, UnsupportedFeatureError
@@ -111,8 +111,14 @@ class Lowering:
 
     def replace(self, value: Value, storage: Storage) -> None:
         """`value` is what `storage` holds, and nothing else is."""
-        storage.holders.clear()
-        self.hold(value, storage)
+        self.occupy(storage, value)
+        self.stored[value] = storage
+
+    def occupy(self, storage: Storage, value: Value) -> None:
+        """`storage` holds `value` alone; the next arm of a branch finds what it held before."""
+        before = tuple(storage.holders)
+        self.plan.undo.append(lambda: restore_holders(storage, before))
+        storage.holders[:] = [value]
 
     def is_shared(self, storage: Storage, value: Value) -> bool:
         """True when a value other than `value` is what `storage` holds, and is still read.
@@ -289,7 +295,7 @@ class Lowering:
         self.nodes[node.result] = node
         guard(self, node)
         node.storage = self.take_over(node.dest)
-        node.storage.holders[:] = [node.result]
+        self.occupy(node.storage, node.result)
         self.separate(node)
         self.enqueue(node)
 
@@ -341,7 +347,7 @@ class Lowering:
         self.nodes[result] = node
         node.storage = storage
         storage.is_blank = False
-        storage.holders[:] = [result]
+        self.occupy(storage, result)
         self.separate(node)
         self.enqueue(node)
         return node
@@ -395,6 +401,11 @@ class Lowering:
     def forget(self, value: Value) -> None:
         """`value` is in no memory any more."""
         self.stored.pop(value, None)
+
+
+def restore_holders(storage: Storage, before: Sequence[Value]) -> None:
+    """`storage` holds what it held before a region."""
+    storage.holders[:] = before
 
 
 def require_node(lowering: Lowering, value: Value) -> Node:
