@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from passes.programs import (
     IN,
+    INOUT,
     OUT,
     add,
     allocs,
@@ -41,7 +42,7 @@ def test_a_chain_of_elementwise_words_is_one_loop_without_scratch() -> None:
     assert (lanes(function), allocs(function), count(function, loop.load)) == (1, 0, 1)
 
 
-def test_softmax_is_three_passes_over_a_row_and_keeps_the_exponentials() -> None:
+def test_softmax_is_three_passes_over_a_row_and_keeps_exponentials_where_results_go() -> None:
     def body(x: Value, out: Value) -> list[Value]:
         t = load(x, [0, 0], (16, 100))
         e = exp(sub(t, row_max(t)))
@@ -49,6 +50,16 @@ def test_softmax_is_three_passes_over_a_row_and_keeps_the_exponentials() -> None
 
     given = kernel([("x", tensor(16, 100), IN), ("out", tensor(16, 100), OUT)], body)
     function = check(given)
+    assert (lanes(function), allocs(function)) == (3, 0)
+
+
+def test_a_row_in_place_keeps_what_it_needs_in_scratch() -> None:
+    def body(x: Value) -> list[Value]:
+        t = load(x, [0, 0], (16, 100))
+        e = exp(sub(t, row_max(t)))
+        return [store(mul(t, div(e, row_sum(e))), [0, 0], x)]
+
+    function = check(kernel([("x", tensor(16, 100), INOUT)], body))
     assert (lanes(function), allocs(function)) == (3, 1)
 
 

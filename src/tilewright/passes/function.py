@@ -21,14 +21,13 @@ After::
         for c, (s,) in pl.loop.lanes(64, combine=['max'], init_values=(float("-inf"),)):
             s_1 = pl.loop.load(x, [r, c])
             t = pl.yield_(s_1)
-        e = pl.loop.alloc(shape=[64], dtype=pl.FP32)
         for c_1, (s_2,) in pl.loop.lanes(64, combine=['add'], init_values=(0.0,)):
             s_3 = pl.loop.load(x, [r, c_1])
             s_4 = pl.op.arith.exp(s_3 - t)
-            pl.loop.store(e, [c_1], s_4)
+            pl.loop.store(out, [r, c_1], s_4)
             t_1 = pl.yield_(s_4)
         for c_2 in pl.loop.lanes(64):
-            s_5 = pl.loop.load(e, [c_2])
+            s_5 = pl.loop.load(out, [r, c_2])
             pl.loop.store(out, [r, c_2], s_5 / t_1)
 """
 

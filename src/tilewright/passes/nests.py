@@ -56,6 +56,8 @@ class Nest:
         self.passes: dict[tuple[int, Dim], Pass] = {}
         self.row_roots: list[Node] = []
         self.row_values: list[Node] = []
+        self.last_needed: dict[Node, Pass] = {}
+        self.borrowed: set[Node] = set()
         self.accumulators: dict[Node, tuple[Storage, ...]] = {}
         self.kept: dict[Node, Storage] = {}
 
@@ -139,6 +141,7 @@ class Nest:
                 if seen is not each and self.is_costly(node):
                     if node not in seen.kept:
                         seen.kept.append(node)
+                    self.last_needed[node] = each
                     continue
                 stack += [p for p in self.producers(node) if self.may_repeat(p)]
             each.order = sorted(filter(self.may_repeat, visited), key=places.__getitem__)
@@ -294,8 +297,36 @@ class Nest:
         element = self.group.element(node)
         if node in self.buffered and node.storage is not None and element is not None:
             return node.storage, element
+        later = self.find_destination(node, extent)
+        if later is not None and later.storage is not None:
+            self.borrowed.add(later)
+            place = self.group.element(later)
+            assert place is not None
+            return later.storage, place
         storage = self.lowering.allocate((extent,), element_dtype(node.result), node.result.name)
         return storage, (as_expr(self.group.symbol(len(self.rows), extent)),)
+
+    def find_destination(self, node: Node, extent: Dim) -> Node | None:
+        """A write of the row that comes when `node` is needed last: its row is free until then."""
+        last = self.last_needed[node]
+        if last.extent != extent:
+            return None
+        return next((write for write in last.roots if self.may_hold(write, node)), None)
+
+    def may_hold(self, write: Node, node: Node) -> bool:
+        """True when the row that `write` fills may hold the row of `node` before."""
+        storage = write.storage
+        return (
+            write.kind is Kind.WRITE
+            and write not in self.borrowed
+            and storage is not None
+            and storage.type.dtype is element_dtype(node.result)
+            and not write.structure.write_mask
+            and WRITE not in write.unproven
+            and is_injective(write)
+            and not any(reader.group is self.group for reader, _ in storage.readers)
+            and all(other is write or other.group is not self.group for other in storage.writers)
+        )
 
     def keep(self, node: Node, storage: Storage, indices: Indices) -> Store:
         """Puts the element at hand of a kept node aside."""
