@@ -20,7 +20,7 @@ def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
         with pl.at(level=pl.Level.CORE_GROUP):
             t = pl.load(x, [i, 0], [ROWS, cols])
             e = pl.exp(pl.row_expand_sub(t, pl.row_max(t)))
-            pl.store(pl.row_expand_div(e, pl.row_sum(e)), [i, 0], out)
+            pl.store(pl.row_expand_mul(e, pl.recip(pl.row_sum(e))), [i, 0], out)
     return out
 
 
@@ -31,7 +31,7 @@ def softmax_traced(x):
     for i in nl.affine_range(rows // ROWS):
         t = nl.load(x[i * ROWS : (i + 1) * ROWS, :])
         e = nl.exp(t - nl.max(t, axis=1, keepdims=True))
-        nl.store(out[i * ROWS : (i + 1) * ROWS, :], e / nl.sum(e, axis=1, keepdims=True))
+        nl.store(out[i * ROWS : (i + 1) * ROWS, :], e * nl.reciprocal(nl.sum(e, axis=1, keepdims=True)))
     return out
 
 
