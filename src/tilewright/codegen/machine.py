@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -10,6 +12,9 @@ from tilewright.target import ISA_ENVIRONMENT, Target, infer_isa, restrict_targe
 
 _lock = threading.Lock()
 _binding: list[ModuleType] = []
+_compiling = [0]
+VERSIONS_WITH_SWITCH = range(15, 24)
+"""An option LLVM does not know ends the process, so it is set where it is known to exist."""
 
 
 def llvm() -> ModuleType:
@@ -58,14 +63,40 @@ def compile_text(text: str, target: Target) -> bytes:
     module.verify()
     machine = create_machine(target)
     module.data_layout = str(machine.target_data)
-    return machine.emit_object(module)
+    with addresses_as_written():
+        return machine.emit_object(module)
 
 
 def assembly(text: str, target: Target) -> str:
     """The machine code of a module as assembly, for people."""
     module = llvm().parse_assembly(text)
     module.verify()
-    return create_machine(target).emit_assembly(module)
+    with addresses_as_written():
+        return create_machine(target).emit_assembly(module)
+
+
+@contextmanager
+def addresses_as_written() -> Generator[None]:
+    """Loop strength reduction is off for the duration.
+
+    It takes half of the compile time, more than linear in the number of loops, and finds nothing in
+    our loops. The option belongs to the process, so others who compile meanwhile may do without it
+    too: slower code at worst.
+    """
+    _set_strength_reduction(+1)
+    try:
+        yield
+    finally:
+        _set_strength_reduction(-1)
+
+
+def _set_strength_reduction(change: int) -> None:
+    binding = llvm()
+    with _lock:
+        before = _compiling[0]
+        _compiling[0] = before + change
+        if binding.llvm_version_info[0] in VERSIONS_WITH_SWITCH and 0 in (before, _compiling[0]):
+            binding.set_option("", f"-disable-lsr={'true' if _compiling[0] else 'false'}")
 
 
 def create_machine(target: Target) -> Any:
