@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import tilewright
@@ -140,23 +140,30 @@ def persistent_key(key: Key, config: CacheConfig) -> Key:
 
 @cache
 def compiler_identity() -> str:
-    """The version of LLVM, and every file of this package by size and time."""
-    state = hashlib.sha256(_llvm_version().encode())
-    for path, status in _package_files(Path(str(tilewright.__file__)).parent):
-        state.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    """The installed LLVM, and every file of this package: by size and time, which is quick."""
+    state = hashlib.sha256()
+    for line in sorted((*_package_files(str(Path(str(tilewright.__file__)).parent)), _llvm_file())):
+        state.update(line.encode())
     return state.hexdigest()
 
 
-def _llvm_version() -> str:
-    try:
-        return metadata.version("llvmlite")
-    except metadata.PackageNotFoundError:
+def _llvm_file() -> str:
+    """Which llvmlite is installed; it is not imported."""
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
         return ""
+    status = os.stat(spec.origin)
+    return f"{spec.origin} {status.st_size} {status.st_mtime_ns}\n"
 
 
-def _package_files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    found = sorted(root.rglob("*.py"))
-    return ((path.relative_to(root).as_posix(), path.stat()) for path in found)
+def _package_files(directory: str, place: str = "") -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield f"{place}{entry.name} {status.st_size} {status.st_mtime_ns}\n"
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _package_files(entry.path, f"{place}{entry.name}/")
 
 
 @cache

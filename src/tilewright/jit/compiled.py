@@ -46,6 +46,7 @@ class CompiledProgram(Launcher):
         self.options = options or CompileOptions()
         self.in_place = artifact.calling
         self._output_dir = output_dir
+        self._is_prepared = False
         self._sub_builds: dict[str, CompiledProgram] = {artifact.entry: self}
 
     # What it is
@@ -123,21 +124,22 @@ class CompiledProgram(Launcher):
     def prepare(self) -> CompiledProgram:
         """Loads the machine code, so that the first call does not."""
         self.set_variants(self.variants_of())
+        self._is_prepared = True
         return self
-
-    @cached_property
-    def _is_prepared(self) -> bool:
-        self.prepare()
-        return True
 
     def call_slowly(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """One call with every check done in Python; `config` has controls of the run."""
+        if not self._is_prepared:
+            self.prepare()
+        return self.run(args, kwargs, config)
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:
+        """`call_slowly` without making the next call quick."""
         if config is not None and config.checked:
             return self._checked()(*args, **kwargs)
         if kwargs:
             args = self._ordered(args, kwargs)
         calling = self._calling(len(args), args)
-        assert self._is_prepared
         if calling.extents:
             self._check_extents(calling, args)
         result = self.kernel.run(calling.signature, args)

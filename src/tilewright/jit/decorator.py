@@ -158,7 +158,7 @@ class JITFunction(Launcher):
         ]
         if config is None and not request.options.is_fresh:
             self._remember(request, compiled)
-        return compiled.call_slowly(*values, config=config)
+        return compiled.run(tuple(values), {}, config)
 
     def _request(
         self,
