@@ -158,7 +158,8 @@ class Submission:
 
     def unchanged(self, values: Sequence[Value], details: dict[str, Any]) -> list[Value]:
         """What a call that does not happen gives: what it would have written, as it was."""
-        written = [values[position] for position in details["tied_args"]]
+        tied: tuple[int, ...] = details["tied_args"]
+        written = [values[position] for position in tied]
         return [*self.aliases(values), *written]
 
     def aliases(self, values: Sequence[Value]) -> list[Value]:
@@ -178,7 +179,8 @@ class Submission:
         if self.cores is None:
             return list(self.call(values, details, span).results)
         self.aliases(values)
-        builder, tied = self.p.builder, details["tied_args"]
+        builder = self.p.builder
+        tied: tuple[int, ...] = details["tied_args"]
         inits = tuple(values[position] for position in tied)
         index = Value(ScalarType(INDEX), "block")
         index.bind_symbol(Symbol("block", 0))

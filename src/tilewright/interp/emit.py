@@ -30,6 +30,7 @@ class Mode:
 
     words: Any = None
     checked: bool = False
+    facts: Any = None
 
 
 Handler = Callable[["Emitter", Operation], None]
@@ -126,18 +127,20 @@ class Emitter:
             self.at = (block, index)
             self.text.origin = op
             if op.opdef.terminator:
-                return self._terminator(op)
-            self._operation(op)
+                return self.terminator(op)
+            self.operation(op)
         raise InternalError(f"a block of {self.function.name} has no terminator")
 
-    def _terminator(self, op: Operation) -> list[str]:
+    def terminator(self, op: Operation) -> list[str]:
+        """Ends a block; gives the texts of what it hands over."""
         handler = HANDLERS.get(op.opdef)
         if handler is not None:
             handler(self, op)
             return []
         return [self.handed(value) for value in op.inputs]
 
-    def _operation(self, op: Operation) -> None:
+    def operation(self, op: Operation) -> None:
+        """One operation that ends no block."""
         if self.lanes and any(value in self.varying for value in op.inputs):
             self.varying.update(op.results)
         HANDLERS.get(op.opdef, emit_call)(self, op)
@@ -150,10 +153,14 @@ class Emitter:
         self.owned.borrow(tuple(p for p, d in self._directed_params() if d is ParamDirection.In))
         with self.suite(f"def interpreted({', '.join(params)}):"):
             self._bind_dims()
+            self.prologue()
             self.block(self.function.body)
         namespace = {**NAMESPACE, **self.text.pool}
         exec(self.text.compile(), namespace)
         return namespace["interpreted"]
+
+    def prologue(self) -> None:
+        """What a function does before its first operation."""
 
     def _directed_params(self) -> list[tuple[Value, ParamDirection]]:
         return list(zip(self.function.params, self.function.directions, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.opdef import values_of
-from tilewright.ir.types import ScalarType
+from tilewright.ir.types import DistributedTensorType, ScalarType
 from tilewright.ops import control
 
 FRESH_FAMILIES = ("arith", "elementwise", "reduce", "matmul", "scan")
@@ -57,7 +57,7 @@ def holds_memory(value: Value) -> bool:
 def may_alias(op: Operation) -> bool:
     """True when a result of `op` may be a view of an operand."""
     family = op.opdef.name.partition(".")[0]
-    return family not in (*FRESH_FAMILIES, "control") and not op.opdef.tied
+    return family not in (*FRESH_FAMILIES, "control", "comm", "pipe") and not op.opdef.tied
 
 
 class Ownership:
@@ -77,6 +77,8 @@ class Ownership:
         """True when op `index` of `block`, which hands `value` over, must hand over a copy."""
         if not holds_memory(value) or self._find(value) not in self._written:
             return False
+        if isinstance(value.type, DistributedTensorType):
+            return False  # one memory for all ranks, whatever its versions
         return value in self._borrowed or not self._is_last_use(value, block, index)
 
     def must_be_fresh(self, op: Operation) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -19,16 +20,22 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.interp import checked_mode, control, loop_level, words_mode
+from tilewright.interp import blocks, checked_mode, control, loop_level, words_mode
 from tilewright.interp.buffers import as_buffer, fill_with_poison
 from tilewright.interp.emit import Emitter, Mode
+from tilewright.interp.facts import Facts
+from tilewright.interp.launching import LaunchingEmitter
+from tilewright.interp.meeting import World
+from tilewright.interp.participants import Actor, Place, as_actor
 from tilewright.interp.support import overlap
 from tilewright.ir.core import Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import BufferType, ScalarType, ShapedType
+from tilewright.ops.participant import participant, running_as
+from tilewright.source import Span
 
 Array = npt.NDArray[Any]
-HANDLED_BY = (checked_mode, control, loop_level, words_mode)
+HANDLED_BY = (checked_mode, control, loop_level, words_mode, blocks)
 
 
 class Interpreter:
@@ -36,16 +43,31 @@ class Interpreter:
 
     `words` supplies compiled scalar words and contractions (`word(name, dtype)(*arrays)` and
     `matmul(c, a, b, ...)`), so that whole programs compare exactly with compiled code. `checked`
-    poisons fresh memory and Out parameters and runs independent iterations in a shuffled order.
+    poisons fresh memory and Out parameters, and runs independent iterations and tasks in a shuffled
+    order. `ranks` says how many ranks a host starts. `natives` are functions that something else
+    runs: by name, what takes the arguments and gives the tuple of what the function returns.
     """
 
-    def __init__(self, program: Program, *, words: Any = None, checked: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        *,
+        words: Any = None,
+        checked: bool = False,
+        ranks: int = 1,
+        natives: Mapping[str, Callable[..., tuple[Any, ...]]] | None = None,
+    ) -> None:
         self.program = program
-        self.mode = Mode(words, checked)
+        self.ranks = ranks
+        self.facts = Facts(program)
+        self.mode = Mode(words, checked, self.facts)
         self._callables: dict[str, Callable[..., tuple[Any, ...]]] = {}
         self._texts: dict[str, Emitter] = {}
         for name, function in program.functions.items():
-            emitter = Emitter(function, self.mode, self._callables)
+            if natives and name in natives:
+                self._callables[name] = natives[name]
+                continue
+            emitter = LaunchingEmitter(function, self.mode, self._callables)
             self._callables[name] = emitter.emit()
             self._texts[emitter.text.filename] = emitter
 
@@ -62,7 +84,7 @@ class Interpreter:
         function = self.program[entry]
         given = prepare_arguments(function, args, self.mode.checked)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self._standing(entry):
                 return self._callables[entry](*given)
         except TilewrightError as error:
             origin = self._origin(error.__traceback__)
@@ -75,6 +97,23 @@ class Interpreter:
                 f"interpreting {entry}{where}: {type(error).__name__}: {error}",
                 origin.span if origin else None,
             ) from error
+
+    def _standing(self, entry: str) -> AbstractContextManager[None]:
+        """Makes this thread a participant where the program needs to know who runs."""
+        needs = self.mode.checked or self.facts.needs_participants(entry)
+        if not needs or isinstance(participant(), Actor):
+            return nullcontext()
+        actor = as_actor(self._line)
+        if self.ranks > 1 or self.facts.is_host(self.program[entry]):
+            actor.size, actor.world = self.ranks, World(self.ranks)
+        return running_as(actor)
+
+    def _line(self, place: Place) -> Span | None:
+        """The author's line behind a line of interpreted text."""
+        name, number = place
+        emitter = self._texts.get(name)
+        origin = None if emitter is None else emitter.text.origins[number - 1]
+        return None if origin is None else origin.span
 
     def _origin(self, trace: TracebackType | None) -> Operation | None:
         """The operation of the innermost interpreted line in a traceback."""

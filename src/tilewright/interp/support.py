@@ -68,9 +68,10 @@ def fresh(given: Any, operands: tuple[Any, ...]) -> Any:
     return cast(Any, given)
 
 
-def overlap(array: Array, other: Any) -> bool:
-    """True when `other` is an array that may share memory with `array`."""
-    return isinstance(other, np.ndarray) and np.may_share_memory(array, cast(Array, other))
+def overlap(array: Any, other: Any) -> bool:
+    """True for two arrays that may share memory."""
+    both = isinstance(array, np.ndarray) and isinstance(other, np.ndarray)
+    return both and np.may_share_memory(cast(Array, array), cast(Array, other))
 
 
 def returned(values: tuple[Any, ...], params: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import BF16, FP16, FP32, INT32
+from tilewright.dtypes import BF16, FP16, FP32, INT32, DType
 from tilewright.errors import (
     ArgumentTypeMismatch,
     DTypeMismatch,
@@ -375,8 +375,8 @@ def all_to_all_v_numpy(
     return target, recv_counts
 
 
-def _numbers(value: int) -> Any:
-    return lambda shape, dtype, seed: np.full(shape, value, dtype.numpy)
+def _threes(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
+    return np.full(shape, 3, dtype.numpy)
 
 
 all_to_all_v.samples(
@@ -385,7 +385,7 @@ all_to_all_v.samples(
             tensor(1, 4, 8, dtype=FP32),
             windowed(1, 4, 8, dtype=FP32),
             windowed(1, 1),
-            tensor(1, dtype=INT32, make=_numbers(3)),
+            tensor(1, dtype=INT32, make=_threes),
             windowed(1),
         ),
         fails(
@@ -393,7 +393,7 @@ all_to_all_v.samples(
             tensor(1, 4, 8, dtype=FP32),
             windowed(1, 4, 8, dtype=FP32),
             windowed(1, 1),
-            tensor(2, 2, dtype=INT32, make=_numbers(3)),
+            tensor(2, 2, dtype=INT32, make=_threes),
             windowed(1),
         ),
     ]

@@ -208,7 +208,7 @@ def print_submit(op: Operation, out: Printer) -> None:
     text = f"{out.prefix}.{word}({listed}{_options(options, out)})"
     out.line(f"{', '.join(names)} = {text}")
     for value, position in zip(given[count:], tied, strict=True):
-        out.names.alias(value, texts[position])
+        out.names.alias(value, texts[int(position)])
 
 
 def print_task(op: Operation, out: Printer) -> None:

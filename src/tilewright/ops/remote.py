@@ -12,7 +12,7 @@ from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType, Effect, MemorySpace
 from tilewright.ir.opdef import op, op_arguments, spelled
-from tilewright.ir.types import Shape, ShapedType, TileType, Type, render_dims
+from tilewright.ir.types import Shape, ShapedType, Type, render_dims
 from tilewright.ops.adapt import as_shape, never, require_value
 from tilewright.ops.comm import as_peer, require_peer, require_window
 from tilewright.ops.extents import as_dims, same_dims
@@ -393,11 +393,6 @@ def _store_arguments(operation: Operation) -> dict[str, Any]:
     given = op_arguments(operation)
     del given["valid"]
     return given
-
-
-def _tile_only(operation: Operation) -> dict[str, Any] | None:
-    is_tile = isinstance(operation.operands[0].type, TileType)
-    return _store_arguments(operation) if is_tile else None
 
 
 def remote_store_spelling(

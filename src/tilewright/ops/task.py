@@ -7,7 +7,7 @@ carry nothing; checked mode makes graphs of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -110,7 +110,7 @@ def task_dummy(*, deps: Any) -> Value:
 
 def given_ids(deps: Any) -> list[Value]:
     """The task ids of a deps= argument; None stands for no task."""
-    items = list(deps) if isinstance(deps, (list, tuple)) else [deps]
+    items = list(cast("Sequence[Any]", deps if isinstance(deps, (list, tuple)) else [deps]))
     for item in items:
         if item is not None and not isinstance(item, Value):
             raise ParserTypeError(f"deps= takes task ids, not {item!r}")

@@ -104,8 +104,8 @@ def vector_count(op: Operation, loops: Loops) -> Value:
 
 @replaces(pipe.reserve, pipe.import_peer, prefetch.wait)
 def no_address(op: Operation, loops: Loops) -> Value:
-    """Buffers of pipes have no address here, and prefetches are done at once."""
-    return constant(0, INT32)
+    """Buffers of pipes have the address that they ask for, and prefetches are done at once."""
+    return constant(max(op.attrs.get("base", 0), 0), INT32)
 
 
 @replaces(

@@ -34,7 +34,8 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
 from tilewright.ops import control
-from tilewright.ops.extents import expr_of
+from tilewright.ops.cast import cast
+from tilewright.ops.extents import constant_of, expr_of
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
 
 
@@ -62,7 +63,7 @@ class Inliner(Cloner):
         if op.opdef is control.call:
             self.inline(op)
             return op
-        if self.replaced(op):
+        if self.replaced(op) or self.folded(op):
             return op
         if op.opdef is not control.for_ or op.attrs["kind"] not in BLOCKS:
             return super().clone(op)
@@ -82,13 +83,27 @@ class Inliner(Cloner):
             return same is not None
         found = rule(op, self.around())
         if found is not None:
-            self.bind(op.result, found)
+            self.mapping[op.result] = found
+            if op.result.has_symbol:
+                self.symbols[op.result.symbol] = expr_of(found)
+        return True
+
+    def folded(self, op: Operation) -> bool:
+        """True for the conversion of a number that stands for an operation: another number."""
+        if op.opdef is not cast or op.operands[0].op is None:
+            return False
+        number = constant_of(self.value(op.operands[0]))
+        if number is None or op.operands[0].op.opdef not in REPLACED:
+            return False
+        self.bind(op.result, self.builder.constant(number, op.attrs["dtype"]))
         return True
 
     def around(self) -> Loops:
         """The loops over blocks and lanes around this place, outermost first."""
         inner = (
-            Around(op.attrs["kind"], self.value(op.regions[0].params[0]), self.value(op.operands[1]))
+            Around(
+                op.attrs["kind"], self.value(op.regions[0].params[0]), self.value(op.operands[1])
+            )
             for op in self.entered
         )
         return (*self.loops, *inner)

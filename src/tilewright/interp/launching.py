@@ -1,0 +1,283 @@
+"""Functions that start others and do not wait: hosts, groups and, in checked mode, orchestrations.
+
+Such a function works on memory, not on values: parts are views, written arguments stay where they
+are, and everything started runs before its data is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tilewright.interp.emit import Emitter, tuple_text
+from tilewright.interp.facts import CORES
+from tilewright.interp.launches import GroupLaunches, Launches, RankLaunches, TaskLaunches
+from tilewright.interp.meeting import Symmetric
+from tilewright.interp.support import NAMESPACE
+from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
+from tilewright.ir.core import Operation, Value
+from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
+from tilewright.ir.types import DistributedTensorType, ShapedType
+from tilewright.ops import comm, control, creation, memory, shape, task
+from tilewright.ops.extents import DIM_OPS
+from tilewright.ops.regions import region as window_of
+
+CREATING = (creation.create, creation.full, creation.iota, creation.splat)
+VIEWS = (shape.reshape,)
+BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
+TASK_SCOPES = ("submit", "task")
+
+
+def part_view(x: Any, offset: Any, valid: Any, *, shape: Any, drop: Any) -> Any:
+    """A part of an array, in place."""
+    part = x[window_of(offset, shape, x.shape)]
+    kept = tuple(extent for axis, extent in enumerate(shape) if axis not in drop)
+    return part.reshape(kept) if part.flags.c_contiguous or not drop else np.squeeze(part, drop)
+
+
+def put_part(launches: Launches, target: Any, source: Any, offset: Any, atomic: bool) -> Any:
+    """`target` with `source` written at an offset; nothing to do where it is that part already."""
+    extents = (*[1] * (target.ndim - source.ndim), *source.shape)
+    room = target[window_of(offset, extents, target.shape)]
+    where = [array.__array_interface__["data"][0] for array in (room, source)]
+    if where[0] == where[1] and not atomic:
+        return target
+    launches.join()
+    given = np.reshape(source, extents)
+    room[...] = room + given if atomic else given
+    return target
+
+
+NAMESPACE.update(
+    {
+        "group_launches": GroupLaunches,
+        "rank_launches": RankLaunches,
+        "task_launches": TaskLaunches,
+        "part_view": part_view,
+        "put_part": put_part,
+        "Symmetric": Symmetric,
+    }
+)
+
+
+class LaunchingEmitter(NotingEmitter):
+    """Writes a function that starts others."""
+
+    # ------------------------------------------------------------------ what kind of function
+
+    def prologue(self) -> None:
+        """Makes what notes the launches of this function."""
+        self.kind = kind_of(self)
+        if self.kind:
+            self.launches = self.text.fresh("launches")
+            self.text.line(f"{self.launches} = {self.kind}_launches()")
+
+    @contextmanager
+    def noting(self, kind: str) -> Generator[None]:
+        """What is started for the duration is noted apart, and joined at the end."""
+        outer = self.kind, self.launches
+        self.join()
+        self.kind, self.launches = kind, self.text.fresh("launches")
+        self.text.line(f"{self.launches} = {kind}_launches()")
+        yield
+        self.join()
+        self.kind, self.launches = outer
+
+    # ------------------------------------------------------------------ operations
+
+    def terminator(self, op: Operation) -> list[str]:
+        if op.opdef is control.return_:
+            self.join()
+        return super().terminator(op)
+
+    def handed(self, value: Value) -> str:
+        if self.kind and self.owned.needs_copy(value, *self.at):
+            self.join()
+        return super().handed(value)
+
+    def operation(self, op: Operation) -> None:
+        if op.opdef is control.scope and op.attrs["kind"] == "cluster":
+            with self.noting("group"):
+                super().operation(op)
+        elif not self.kind:
+            super().operation(op)
+        elif op.opdef is control.call and launches_call(self, op):
+            emit_launch_call(self, op)
+        elif self.kind == "task" and is_task(op):
+            emit_task(self, op)
+        else:
+            self.in_place(op)
+
+    def in_place(self, op: Operation) -> None:
+        """An operation that the function does itself."""
+        if is_manual(op) and self.kind == "task":
+            self.text.line(f"{self.launches}.manual += 1")
+            super().operation(op)
+            self.text.line(f"{self.launches}.manual -= 1")
+        elif op.opdef is task.dummy and self.kind == "task":
+            deps = tuple_text([self.name(value) for value in op.operands[0]])
+            self.text.line(f"{self.define(op.result)} = {self.launches}.dummy({deps})")
+        elif op.opdef is shape.slice_ and not op.attrs["clamp"] and op.operands[2] is None:
+            emit_part(self, op)
+        elif op.opdef is memory.assemble and op.attrs["valid"] is None:
+            emit_put(self, op)
+        elif is_host_collective(self, op):
+            emit_everywhere(self, op)
+        else:
+            if looks_at_data(op):
+                self.join()
+            super().operation(op)
+            if op.opdef is creation.create and op.attrs["manual_dep"] and self.kind == "task":
+                self.text.line(f"{self.launches}.untrack({self.name(op.result)})")
+
+
+def kind_of(e: Emitter) -> str:
+    """What a function starts."""
+    function, facts = e.function, e.mode.facts
+    assert facts is not None
+    if facts.is_host(function):
+        return "rank"
+    if facts.is_group(function):
+        return "group"
+    is_orchestration = function.func_type in (FunctionType.Orchestration, FunctionType.Graph)
+    starts = any(is_task(op) or calls_core(e, op) for op in function.body.walk())
+    plain = function.func_type is FunctionType.Opaque and starts
+    return "task" if e.mode.checked and (is_orchestration or plain) else ""
+
+
+def calls_core(e: Emitter, op: Operation) -> bool:
+    """True for a call of a kernel."""
+    if op.opdef is not control.call or e.mode.facts is None:
+        return False
+    callee = e.mode.facts.program.get_function(op.attrs["callee"])
+    return callee is not None and callee.func_type in (*CORES, FunctionType.Group)
+
+
+def launches_call(e: LaunchingEmitter, op: Operation) -> bool:
+    """True for a call that this function starts and does not wait for."""
+    if e.kind == "rank":
+        return "device" in dict(op.attrs["attrs"])
+    return calls_core(e, op)
+
+
+def is_manual(op: Operation) -> bool:
+    """True for a scope without automatic dependencies."""
+    if op.opdef is not control.scope:
+        return False
+    manual = dict(op.attrs["attrs"]).get("mode") is ScopeMode.MANUAL
+    return op.attrs["kind"] == "manual_scope" or (op.attrs["kind"] == "scope" and manual)
+
+
+def is_task(op: Operation) -> bool:
+    """True for a region that is one task."""
+    if op.opdef is control.for_:
+        return op.attrs["kind"] in BLOCKS
+    if op.opdef is not control.scope:
+        return False
+    level = dict(op.attrs["attrs"]).get("level")
+    return op.attrs["kind"] in TASK_SCOPES or (
+        op.attrs["kind"] == "at" and level is Level.CORE_GROUP
+    )
+
+
+def looks_at_data(op: Operation) -> bool:
+    """True for an operation that reads or writes what tasks may be working on."""
+    quiet = (*CREATING, *VIEWS, *DIM_OPS, control.for_, control.if_, control.while_, control.scope)
+    if op.opdef in quiet or op.name.startswith(("comm.alloc", "comm.window", "comm.context")):
+        return False
+    return any(isinstance(value.type, ShapedType) for value in op.inputs)
+
+
+# ---------------------------------------------------------------------------------- parts in place
+
+
+def emit_part(e: LaunchingEmitter, op: Operation) -> None:
+    """A view."""
+    x, offset, _ = op.operands
+    extents, drop = e.extents(op.attrs["shape"]), e.text.constant(op.attrs["drop_dims"])
+    args = f"{e.name(x)}, {e.sequence(offset)}, None, shape={extents}, drop={drop}"
+    e.text.line(f"{e.define(op.result)} = part_view({args})")
+
+
+def emit_put(e: LaunchingEmitter, op: Operation) -> None:
+    """A write, unless the part is in place already."""
+    target, source, offset = op.operands
+    whole = e.handed(target)
+    atomic = op.attrs["atomic"] is AtomicType.Add
+    args = f"{e.launches}, {whole}, {e.name(source)}, {e.sequence(offset)}, {atomic}"
+    e.text.line(f"{e.define(op.result)} = put_part({args})")
+
+
+def is_host_collective(e: LaunchingEmitter, op: Operation) -> bool:
+    """True for communication that a host starts on every rank."""
+    if e.kind != "rank" or op.opdef.effect is not Effect.COMM:
+        return False
+    windows = any(isinstance(value.type, DistributedTensorType) for value in op.inputs)
+    return windows and op.opdef is not comm.window
+
+
+def emit_everywhere(e: LaunchingEmitter, op: Operation) -> None:
+    """A collective, started on every rank."""
+    function = e.text.constant(_evaluate(op), "f")
+    args = [e.entry(entry) for entry in op.operands]
+    e.text.line(f"{e.launches}.everywhere({', '.join([function, *args])})")
+    for result, position in op.opdef.tied.items():
+        e.define(op.results[result], args[position])
+
+
+def _evaluate(op: Operation) -> Any:
+    assert op.opdef.evaluate is not None
+    return partial(op.opdef.evaluate, **op.attrs)
+
+
+# ------------------------------------------------------------------------------------------ calls
+
+
+def emit_launch_call(e: LaunchingEmitter, op: Operation) -> None:
+    """A call that is started; what it writes stays where it is."""
+    args: tuple[Value, ...] = op.operands[0]
+    tied: tuple[int, ...] = op.attrs["tied_args"]
+    names = [e.name(value) for value in args]
+    function = e.text.constant(e.callees[op.attrs["callee"]], "call")
+    handle = e.text.fresh("launch")
+    options = call_options(e, op, names)
+    e.text.line(f"{handle} = {e.launches}.launch({function}, {tuple_text(names)}{options})")
+    results = op.results[: len(op.results) - len(tied)]
+    take_results(e, handle, list(results), used_values(e.function))
+    for result, position in zip(op.results[len(results) :], tied):
+        e.define(result, names[position])
+
+
+def call_options(e: LaunchingEmitter, op: Operation, names: list[str]) -> str:
+    """The keyword arguments of a launch."""
+    attrs = dict(op.attrs["attrs"])
+    callee = e.mode.facts.program[op.attrs["callee"]]
+    if e.kind == "rank":
+        return f", device={e.expr(attrs['device'])}"
+    if e.kind == "group":
+        is_vector = callee.func_type is FunctionType.AIV
+        return f", lanes={e.mode.facts.lanes(callee.name) if is_vector else 0}"
+    free = attrs.get("no_dep", ())
+    touched = [
+        (name, direction.name)
+        for position, (name, direction, value) in enumerate(
+            zip(names, callee.directions, op.operands[0], strict=True)
+        )
+        if position not in free and isinstance(value.type, ShapedType)
+    ]
+    reads = tuple_text([name for name, way in touched if way != "Out"])
+    writes = tuple_text([name for name, way in touched if way != "In"])
+    return f", reads={reads}, writes={writes}"
+
+
+def take_results(e: LaunchingEmitter, handle: str, results: list[Value], used: set[Value]) -> None:
+    """What a launch gives, once it has run, where somebody wants it."""
+    if any(result in used for result in results):
+        e.join()
+    for position, result in enumerate(results):
+        if result in used:
+            e.text.line(f"{e.define(result)} = {handle}.results[{position}]")
