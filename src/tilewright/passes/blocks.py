@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import TilewrightError, UnsupportedFeatureError
 from tilewright.ir.core import Block, Operation, Value
-from tilewright.ir.enums import Effect
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
 from tilewright.ir.types import ScalarType
@@ -27,6 +26,7 @@ from tilewright.passes.nodes import (
     is_identity,
     make_node,
 )
+from tilewright.passes.order import in_order
 from tilewright.passes.plan import Plan, Target, previous_version, tied_root
 from tilewright.passes.scans import ScanNest, is_scan
 
@@ -38,8 +38,6 @@ SCALAR_WORDS: set[OpDef[..., Any]] = {
 }
 
 Handler = Callable[[Lowering, Operation], None]
-LATE: set[OpDef[..., Any]] = set()
-"""Operations that are put off until something needs them (filled likewise)."""
 HANDLERS: dict[OpDef[..., Any], Handler] = {}
 """Operations that are not lowered by their structure (filled by the modules that lower them)."""
 
@@ -67,10 +65,11 @@ def lower_block(
     `end_block` closes it.
     """
     outer = lowering.plans[-1] if lowering.plans else None
-    ops = in_order(block)
+    nodes = find_nodes(lowering, block)
+    ops = in_order(block, nodes)
     plan = Plan(block, ops, outer, is_loop)
     lowering.plans.append(plan)
-    nodes = plan_nodes(lowering, ops)
+    extend_uses(plan, nodes)
     for value, target in (targets or {}).items():
         plan.targets.setdefault(first_version(value, nodes, plan), target)
     for position, op in enumerate(ops[:-1]):
@@ -119,37 +118,11 @@ def end_block(lowering: Lowering) -> None:
     lowering.plans.pop()
 
 
-def in_order(block: Block) -> list[Operation]:
-    """The operations of a block, products as late as their uses allow.
-
-    What does not need a product may then share a nest with what comes before it.
-    """
-    ordered: list[Operation] = []
-    late: list[Operation] = []
-    awaited: set[Value] = set()
-    for op in block.ops:
-        if op.opdef in LATE:
-            late.append(op)
-            awaited.update(op.results)
-        elif late and (op.regions or is_ordered(op) or not awaited.isdisjoint(op.inputs)):
-            ordered += [*late, op]
-            late.clear()
-            awaited.clear()
-        else:
-            ordered.append(op)
-    return ordered
-
-
-def is_ordered(op: Operation) -> bool:
-    """True for operations that nothing may be moved across."""
-    return op.opdef.terminator or op.opdef.effect >= Effect.WRITE
-
-
-def plan_nodes(lowering: Lowering, ops: Sequence[Operation]) -> dict[Operation, Node]:
-    """The nodes of operations, and in the plan their uses through rearrangements."""
+def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
+    """The nodes of the operations of a block."""
     nodes: dict[Operation, Node] = {}
     computed: set[Value] = set()
-    for position, op in enumerate(ops[:-1]):
+    for position, op in enumerate(block.ops[:-1]):
         structure = structure_of(op)
         if structure is None:
             continue
@@ -163,12 +136,16 @@ def plan_nodes(lowering: Lowering, ops: Sequence[Operation]) -> dict[Operation, 
                 computed.add(node.result)
         elif node.kind is not Kind.WRITE:
             computed.add(node.result)
-    for op in reversed(ops[:-1]):
+    return nodes
+
+
+def extend_uses(plan: Plan, nodes: Mapping[Operation, Node]) -> None:
+    """Counts uses through rearrangements."""
+    for op in reversed(plan.ops[:-1]):
         node = nodes.get(op)
         if node is not None and node.kind is Kind.FREE:
             for value in op.inputs:
-                lowering.plan.extend(value, node.result)
-    return nodes
+                plan.extend(value, node.result)
 
 
 def structure_of(op: Operation) -> Structure | None:
