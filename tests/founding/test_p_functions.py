@@ -1,4 +1,4 @@
-# ruff: noqa: RET504, F841  (kernels are language, not Python)
+# ruff: noqa: RET504  (kernels are language, not Python)
 """Rows P-117 to P-139: declarations, function types and parameter directions."""
 
 from __future__ import annotations

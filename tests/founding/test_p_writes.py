@@ -1,4 +1,4 @@
-# ruff: noqa: RET504, F841  (kernels are language, not Python)
+# ruff: noqa: RET504  (kernels are language, not Python)
 """Rows P-140 to P-156: what writes an output, what does not, and the warning that says so."""
 
 from __future__ import annotations

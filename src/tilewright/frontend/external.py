@@ -67,7 +67,6 @@ def _is_directive(node: ast.stmt) -> bool:
 def _directives(source: FunctionSource) -> dict[str, object]:
     attrs: dict[str, object] = {}
     begun = False
-    reader = SignatureReader(source.names, source.source).types
     for position, node in enumerate(source.node.body):
         is_doc = position == 0 and ast.get_docstring(source.node) is not None
         if not _is_directive(node):
@@ -79,14 +78,22 @@ def _directives(source: FunctionSource) -> dict[str, object]:
                 source.source.span(node),
             )
         assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        given: dict[str, object] = reader.evaluate(node.value.args[0])
-        for name in given:
-            if name in attrs:
-                raise ParserSyntaxError(
-                    f"Duplicate function attribute '{name}'", source.source.span(node)
-                )
-        attrs.update(given)
+        _read_directive(source, node.value, attrs)
     return attrs
+
+
+def _read_directive(source: FunctionSource, call: ast.Call, attrs: dict[str, object]) -> None:
+    span = source.source.span(call)
+    types = SignatureReader(source.names, source.source).types
+    if len(call.args) != 1 or not isinstance(call.args[0], ast.Dict) or call.keywords:
+        raise ParserSyntaxError("pl.func_attr takes one dictionary", span)
+    for key, given in zip(call.args[0].keys, call.args[0].values):
+        name = types.evaluate(key) if key is not None else None
+        if not isinstance(name, str):
+            raise ParserSyntaxError("The keys of pl.func_attr are strings", span)
+        if name in attrs:
+            raise ParserSyntaxError(f"Duplicate function attribute '{name}'", span)
+        attrs[name] = types.evaluate(given)
 
 
 def _function(source: FunctionSource, attrs: dict[str, object], body: str | None) -> Function:
