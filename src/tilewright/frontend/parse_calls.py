@@ -10,6 +10,7 @@ from tilewright.errors import InvalidOperationError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse_basic import is_word_call, refresh_arguments
 from tilewright.frontend.parser import FunctionParser, Silenced, callee
+from tilewright.frontend.parts import put_back, repeated_write, write_back
 from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import (
@@ -20,11 +21,11 @@ from tilewright.frontend.values import (
     is_scalar,
 )
 from tilewright.frontend.words import DUMP_TAG, NO_DEP
-from tilewright.ir.core import Function, Operation, Value
-from tilewright.ir.enums import AtomicType, ParamDirection
+from tilewright.ir.core import Function, Value
+from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ScalarType, Type
-from tilewright.ops import control, memory, shape
-from tilewright.ops.extents import as_dim, as_dims
+from tilewright.ops import control, shape
+from tilewright.ops.extents import as_dim
 from tilewright.source import Span
 
 Launch = Callable[[Sequence[Value], dict[str, Any], Span], list[Value]]
@@ -52,28 +53,6 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
     return result
 
 
-def repeated_write(p: FunctionParser) -> Value | None:
-    """The target of a window write that has just been made with the same source and place.
-
-    Printed text spells out the write of a part back into its parameter, which reading a call
-    has done already.
-    """
-    ops = p.builder.block.ops
-    op = ops[-1] if ops else None
-    if op is None or op.opdef is not memory.assemble or op.attrs.get("atomic") is AtomicType.Add:
-        return None
-    target, source, offset = op.operands[:3]
-    last = target.op
-    if last not in p.state.put_back or last is None or last.operands[1] is not source:
-        return None
-    if as_dims(last.operands[2]) != as_dims(offset):
-        return None
-    root = p.versions.root(target)
-    if root is not None:
-        p.versions.advance(root, target)
-    return target
-
-
 def _is_foreign(given: Any) -> bool:
     return type(given) is object or isinstance(given, (OpName, OpNamespace, Function))
 
@@ -86,49 +65,15 @@ def _foreign(p: FunctionParser, node: ast.Call, number: int, given: Any) -> Inva
     )
 
 
-def write_back(p: FunctionParser) -> None:
-    """A write into a part of a parameter writes the parameter."""
-    ops = p.builder.block.ops
-    op = ops[-1] if ops else None
-    if op is None or not op.opdef.tied or op.opdef is memory.assemble:
-        return
-    for result, operand in op.opdef.tied.items():
-        part = op.operands[operand]
-        if isinstance(part, Value):
-            put_back(p, part, op.results[result])
-
-
-def put_back(p: FunctionParser, part: Value, new: Value) -> None:
-    """Puts the new contents of a part that was sliced from a parameter into the parameter."""
-    op = part.op
-    if op is None or op.opdef is not shape.slice_ or not _drops_leading(op):
-        return
-    whole = op.operands[0]
-    if p.versions.root(whole) is None:
-        return
-    newest = p.versions.newest(whole)
-    offsets = op.operands[op.opdef.operand_names.index("offset")]
-    value = memory.assemble(newest, new, offsets)
-    p.state.put_back.add(p.builder.block.ops[-1])
-    p.settle(p.builder.block.ops[-1])
-    p.rebind(newest, value)
-    if whole is not newest:
-        p.rebind(whole, value)
-
-
-def _drops_leading(op: Operation) -> bool:
-    """True when a slice drops leading axes only: what is written there needs no other shape."""
-    dropped = op.attrs["drop_dims"]
-    return dropped == tuple(range(len(dropped)))
-
-
 @callee(Function)
 def call_function(p: FunctionParser, node: ast.Call, function: Function) -> Any:
     """A function of this program, or one defined elsewhere, which joins the program."""
     if _is_external(node):
         p.state.callees.use(function)
+    start = len(p.builder.block.ops)
     attrs = tuple((name, as_attr(given)) for name, given in p.keywords(node).items())
     results = emit_function_call(p, node, function, p.items(node.args), attrs)
+    p.prune(start)
     refresh_arguments(p, node)
     return results[0] if len(results) == 1 else tuple(results) or None
 
@@ -168,16 +113,21 @@ def emit_function_call(
     details["attrs"] = (*attrs, *marks(p, node))
     results = (launch or _emit_call(p))(values, details, p.span(node))
     tied = dict(zip(written, results[len(types) :]))
+    for position in written:
+        p.require_writable(values[position], p.span(node))
     for position, result in tied.items():
         root = p.versions.root(values[position])
         if root is not None:
             p.versions.advance(root, result)
+        elif values[position] in p.versions.parts:
+            p.versions.parts.add(result)
         result.name = values[position].name
         p.rebind(values[position], result)
         put_back(p, values[position], result)
     aliases = returned_parameters(function)
     returned = zip(results, aliases)
-    return [tied.get(alias, result) if alias is not None else result for result, alias in returned]
+    given = {**dict(enumerate(values)), **tied}
+    return [result if alias is None else given[alias] for result, alias in returned]
 
 
 def _emit_call(p: FunctionParser) -> Launch:
@@ -214,7 +164,8 @@ def returned_parameters(function: Function) -> list[int | None]:
     if not function.body.ops:
         return [None] * len(function.return_types)
     returned, finals = function.body.terminator.operands[:2]
-    positions = dict(zip(finals, _written_positions(function)))
+    positions = {param: position for position, param in enumerate(function.params)}
+    positions |= dict(zip(finals, _written_positions(function)))
     return [positions.get(value) for value in returned]
 
 

@@ -75,7 +75,8 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     with p.trial():
         p.placements.append((word, options.get("level")))
         block = p.region((), node.body)
-        current = begin_task(p, block) if item.optional_vars is not None else None
+        name = item.optional_vars
+        current = None if name is None else begin_task(p, block, name)
         p.placements.pop()
         inside, versions = dict(p.scope), p.versions.mark()
     changed = {n: b for n, b in inside.items() if p.scope.get(n, MISSING) is not b}
@@ -146,6 +147,7 @@ def _leave(
     outside = dict(zip(yields, results))
     for inner, result in outside.items():
         result.name = inner.name
+        p.versions.follow(inner, result)
     for root, version in enumerate(versions):
         if version is not p.versions.current[root]:
             p.versions.advance(root, outside.get(version, version))

@@ -220,10 +220,11 @@ def call_submit(p: FunctionParser, node: ast.Call, function: Any) -> Any:
 # ------------------------------------------------------------------------------- scopes and loops
 
 
-def begin_task(p: FunctionParser, block: Block) -> Value:
+def begin_task(p: FunctionParser, block: Block, name: ast.expr) -> Value:
     """The id of the task that a scope makes, as the first operation of its region."""
     with p.builder.inside(Block()) as head:
         current = task.current()
+    current.name = name.id if isinstance(name, ast.Name) else ""
     block.ops[:0] = head.ops
     return current
 
