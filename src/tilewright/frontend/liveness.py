@@ -170,7 +170,11 @@ def _target_reads(targets: Iterable[ast.expr]) -> Names:
 
 
 _WRITERS = {
-    **{"store": 2, "assemble": 0, "write": 0, "mscatter": 2, "remote_store": 1},
+    "store": 2,
+    "assemble": 0,
+    "write": 0,
+    "mscatter": 2,
+    "remote_store": 1,
     **dict.fromkeys(("notify", "wait", "defer_wait", "put", "get", "allreduce", "barrier"), 0),
     **dict.fromkeys(("reduce_scatter", "broadcast"), 0),
     **dict.fromkeys(("allgather", "all_to_all", "all_to_all_v"), 1),

@@ -10,6 +10,7 @@ from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, S
 from tilewright.frontend import indexing
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.parser import FunctionParser, Yield, statement, word
+from tilewright.frontend.parts import put_back
 from tilewright.frontend.typing import TypeEvaluator, check_annotation, refined
 from tilewright.frontend.values import as_number, constant, fitted, is_number
 from tilewright.frontend.versions import tied_pairs
@@ -145,6 +146,7 @@ def _write_part(p: FunctionParser, target: ast.Subscript, value: Any) -> None:
         _write_part(p, target.value, new)
     else:
         p.rebind(base, new)
+        put_back(p, base, new)
 
 
 def _target_names(p: FunctionParser, target: ast.expr) -> list[str]:

@@ -110,16 +110,15 @@ def _explicit_joins(p: FunctionParser, node: ast.If, then: Arm, other: Arm) -> l
             p.span(ended.node),
             "Yield the same number of values in both arms.",
         )
-    return [
-        Join(name, a, b, _root_of(p, a, then, b, other)) for name, a, b in zip(names, left, right)
-    ]
+    return [_join(p, name, a, then, b, other) for name, a, b in zip(names, left, right)]
 
 
-def _root_of(p: FunctionParser, a: Any, then: Arm, b: Any, other: Arm) -> int | None:
-    root = p.versions.root(a) if isinstance(a, Value) else None
-    if root is None or then.versions[root] is not a or other.versions[root] is not b:
-        return None
-    return root
+def _join(p: FunctionParser, name: str, a: Any, then: Arm, b: Any, other: Arm) -> Join:
+    """Versions of one root join as its newest version."""
+    roots = [p.versions.root(side) if isinstance(side, Value) else None for side in (a, b)]
+    if roots[0] is None or roots[0] != roots[1]:
+        return Join(name, a, b)
+    return Join(name, then.versions[roots[0]], other.versions[roots[0]], roots[0])
 
 
 def _arm_values(p: FunctionParser, node: ast.If, arm: Arm, names: Sequence[str]) -> list[Any]:
@@ -149,7 +148,8 @@ def _leaked_joins(
     for name in names:
         a, b = then.scope.get(name, MISSING), other.scope.get(name, MISSING)
         if name in live and can_flow(a) and can_flow(b):
-            joins.setdefault((id(a), id(b)), Join(name, a, b, _root_of(p, a, then, b, other)))
+            join = _join(p, name, a, then, b, other)
+            joins.setdefault((id(join.then), id(join.other)), join)
     return list(joins.values())
 
 
@@ -211,6 +211,8 @@ def _leave(
         given[id(join.then), id(join.other)] = result
         if join.root is not None:
             p.versions.advance(join.root, result)
+        else:
+            p.versions.join(result, join.then, join.other)
     for name in names:
         p.scope[name] = _after(p, name, given, then, other, explicit)
     for name in _agreed_names(p, then, other):
@@ -235,7 +237,8 @@ def _after(
     explicit: bool,
 ) -> Any:
     a, b = then.scope.get(name, MISSING), other.scope.get(name, MISSING)
-    result = given.get((id(a), id(b)))
+    join = _join(p, name, a, then, b, other)
+    result = given.get((id(join.then), id(join.other)))
     if result is not None and not explicit:
         return result
     if explicit:

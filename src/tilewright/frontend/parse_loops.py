@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import INDEX, DType
-from tilewright.errors import InternalError, ParserSyntaxError, UnsupportedFeatureError
+from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.desugar import TASK_NAME
 from tilewright.frontend.liveness import Facts
 from tilewright.frontend.operators import as_condition
@@ -60,10 +60,11 @@ class Again:
     names: set[str] = field(default_factory=set[str])
     roots: set[int] = field(default_factory=set[int])
     dtypes: dict[str, DType] = field(default_factory=dict[str, DType])
+    values: set[str] = field(default_factory=set[str])
 
     @property
     def size(self) -> int:
-        return len(self.names) + len(self.roots) + len(self.dtypes)
+        return len(self.names) + len(self.roots) + len(self.dtypes) + len(self.values)
 
 
 @dataclass
@@ -107,7 +108,13 @@ def read_loop(p: FunctionParser, loop: Loop) -> Reading:
         again.names |= missed.names
         again.roots |= missed.roots
         again.dtypes |= missed.dtypes
-    raise InternalError("a loop body kept asking for more carried values")
+        again.values |= missed.values
+    shown = ", ".join(sorted(again.names | again.values)) or "its outputs"
+    raise UnsupportedFeatureError(
+        f"What {shown} mean after an iteration depends on the path taken",
+        p.span(loop.node),
+        "Give what an iteration passes on a name of its own.",
+    )
 
 
 def _read_once(p: FunctionParser, loop: Loop, again: Again) -> tuple[Reading, Again]:
@@ -140,6 +147,8 @@ def _enter(p: FunctionParser, carries: Sequence[Carry], params: Sequence[Value])
             _rename(p.scope, carry.init, param)
         else:
             p.scope[carry.name] = param
+        if carry.root is None:
+            p.versions.join(param, carry.init)
 
 
 def _rename(scope: dict[str, Any], old: Value, new: Value) -> None:
@@ -150,8 +159,8 @@ def _rename(scope: dict[str, Any], old: Value, new: Value) -> None:
 
 def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
     carries = [
-        Carry(name, init, explicit=True, root=_current_root(p, init))
-        for name, init in zip(loop.headers, loop.inits)
+        Carry(name, init, explicit=True, root=_root_of(p, name, init, again))
+        for name, init in zip(loop.headers, map(p.versions.newest, loop.inits))
     ]
     needed = p.live.live(loop.node) | loop.again_reads
     carried = {carry.init for carry in carries if carry.root is not None}
@@ -159,8 +168,10 @@ def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
         bound = p.scope.get(name)
         if name not in needed or not can_flow(bound) or bound in carried:
             continue
-        init = _initial(p, name, bound, again)
-        carries.append(Carry(name, init, root=_current_root(p, init)))
+        init = p.versions.newest(_initial(p, name, bound, again))
+        if isinstance(bound, Value):
+            _rename(p.scope, bound, init)
+        carries.append(Carry(name, init, root=_root_of(p, name, init, again)))
         if carries[-1].root is not None:
             carried.add(init)
     for root in _written_roots(p, loop, again):
@@ -198,9 +209,9 @@ def _initial(p: FunctionParser, name: str, bound: Any, again: Again) -> Value:
     return p.as_value(bound)
 
 
-def _current_root(p: FunctionParser, init: Value) -> int | None:
-    root = p.versions.root(init)
-    return root if root is not None and p.versions.current[root] is init else None
+def _root_of(p: FunctionParser, name: str, init: Value, again: Again) -> int | None:
+    """The root whose newest version is carried; None for a plain value."""
+    return None if name in again.values else p.versions.root(init)
 
 
 def _written_roots(p: FunctionParser, loop: Loop, again: Again) -> list[int]:
@@ -253,10 +264,29 @@ def _missed(
         if name in needed and not inner and can_flow(bound) and not _is_root(p, bound, roots):
             again.names.add(name)
     again.roots.update(root for root in p.versions.changed_since(mark) if root not in roots)
+    again.values.update(_diverted(p, loop, reading, start))
     for carry, value in zip(reading.carries, reading.yields):
         if _should_adopt(carry, value):
             again.dtypes[carry.name] = value.type.dtype
     return again
+
+
+def _diverted(
+    p: FunctionParser, loop: Loop, reading: Reading, start: dict[str, Any]
+) -> Iterator[str]:
+    """Names carried as a version of a parameter that name something else after an iteration."""
+    needed = p.live.live(loop.node) | loop.again_reads
+    for carry, param, value in zip(reading.carries, reading.params, reading.yields):
+        if carry.root is None:
+            continue
+        if carry.explicit:
+            if not isinstance(value, Value) or p.versions.root(value) != carry.root:
+                yield carry.name
+            continue
+        for name in [name for name in needed if start.get(name) is param]:
+            bound = reading.scope.get(name)
+            if isinstance(bound, Value) and p.versions.root(bound) != carry.root:
+                yield name
 
 
 def _is_root(p: FunctionParser, bound: Any, roots: set[int | None]) -> bool:
@@ -288,13 +318,15 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
         result.name = name
         if carry.root is not None:
             p.versions.advance(carry.root, result)
+        else:
+            p.versions.join(result, carry.init, reading.yields[reading.carries.index(carry)])
     for name, bound in reading.scope.items():
         was = before.get(name)
         if name in loop.headers or name == loop.index or (name in before and was is bound):
             continue
         root = p.versions.root(bound) if isinstance(bound, Value) else None
-        if root is not None and bound in inside:
-            p.scope[name] = inside[bound]
+        if root is not None:  # an older version stays one: it may be written, not read
+            p.scope[name] = inside.get(bound, bound if name not in before else was)
         elif name in before and bound in reading.params:
             continue
         else:

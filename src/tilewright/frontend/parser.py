@@ -29,7 +29,7 @@ from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
 from tilewright.frontend.surface import OpName, Word, surface_path
 from tilewright.frontend.values import constant, emit_expr, is_number, literal_of
-from tilewright.frontend.versions import Versions
+from tilewright.frontend.versions import Versions, tied_pairs
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Value
@@ -459,7 +459,19 @@ class FunctionParser(Evaluator):
                 entries = list(op.operands)
                 entries[position] = self.versions.newest(entry)
                 op.operands = tuple(entries)
+        for _, operand in tied_pairs(op):
+            self.require_writable(operand, op.span)
         self.versions.note_writes(op)
+
+    def require_writable(self, value: Value, span: Span | None) -> None:
+        """Refuses a write whose destination depends on the path that was taken."""
+        if value in self.versions.mixed:
+            raise StaleRead(
+                f"Which memory '{value.name}' names here depends on the path taken: "
+                "it cannot be written",
+                span,
+                "Write the parameter itself in each branch, or copy into a tensor of its own.",
+            )
 
     def stale_read(self, value: Value, span: Span | None) -> StaleRead:
         """The error for reading a tensor parameter as it was before a write."""

@@ -14,10 +14,16 @@ from tilewright.ir.core import Operation, Value
 
 @dataclass
 class Versions:
-    """`current[r]` is the newest version of root `r`; `roots` maps every version to its root."""
+    """`current[r]` is the newest version of root `r`; `roots` maps every version to its root.
+
+    `parts` are slices of versions, and what writes made of them. `mixed` are values that may be a
+    version or part on one path and something else on another: nothing may be written through them.
+    """
 
     current: list[Value] = field(default_factory=list[Value])
     roots: dict[Value, int] = field(default_factory=dict[Value, int])
+    parts: set[Value] = field(default_factory=set[Value])
+    mixed: set[Value] = field(default_factory=set[Value])
 
     def own(self, value: Value) -> None:
         """Makes `value` the first version of a new root."""
@@ -42,12 +48,33 @@ class Versions:
         """True when a newer version of the same root exists."""
         return self.newest(value) is not value
 
+    def is_owned(self, value: Value) -> bool:
+        """True for what is, or may be, memory of a parameter."""
+        return value in self.roots or value in self.parts or value in self.mixed
+
+    def join(self, result: Value, *sides: object) -> None:
+        """Notes a value that is one of `sides`, not all versions of one root."""
+        if any(isinstance(side, Value) and self.is_owned(side) for side in sides):
+            self.mixed.add(result)
+
+    def follow(self, inner: Value, result: Value) -> None:
+        """Makes `result` what `inner` is, outside a scope; parts cannot be written from there."""
+        root = self.roots.get(inner)
+        if root is not None:
+            self.roots[result] = root
+        elif inner in self.parts or inner in self.mixed:
+            self.mixed.add(result)
+
     def note_writes(self, op: Operation) -> None:
         """Follows the tied results of an operation that has just been emitted."""
         for result, operand in tied_pairs(op):
             root = self.roots.get(operand)
             if root is not None:
                 self.advance(root, result)
+            elif operand in self.parts:
+                self.parts.add(result)
+        if op.opdef.name == "shape.slice" and self.is_owned(op.operands[0]):
+            self.parts.add(op.results[0])
 
     def mark(self) -> list[Value]:
         """The current versions, to compare or restore later."""
