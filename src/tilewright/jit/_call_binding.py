@@ -30,6 +30,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
 from tilewright.jit._arguments import Parameter, SignatureInfo
 from tilewright.jit._graph import Stranger
+from tilewright.jit._source_text import method
 from tilewright.jit._tensor_meta import parameter_type
 from tilewright.jit.specializer import Helper, Specializer, Variant
 from tilewright.ops.extents import as_dim
@@ -49,6 +50,8 @@ def call_helper(p: FunctionParser, node: ast.Call, helper: Helper) -> Any:
     call = ast.copy_location(ast.Call(node.func, list(given.values()), []), node)
     if helper.member.definition.kind == "inline":
         result = _expand(p, call, variant, arguments)
+        helper.specializer.note(variant, {}, variant.name)
+        helper.specializer.record.note_call(p.span(node), variant.name, node, call.args)
         helper.specializer.declare_inline(variant)
     else:
         result = _call(p, node, call, helper.specializer, variant, arguments)
@@ -83,9 +86,11 @@ def submit_helper(p: FunctionParser, node: ast.Call, function: Any) -> Any:
     variant = _variant(p, node, helper, constants)
     types = argument_types(p, variant, {n: p.operand(e) for n, e in given.items()})
     target = ast.copy_location(ast.Name(f"{variant.name} submitted", ast.Load()), node)
-    p.scope[target.id] = helper.specializer.typed(variant, types)
+    submitted = p.scope[target.id] = helper.specializer.typed(variant, types)
     rest = [k for k in node.keywords if k.arg not in own]
     call = ast.copy_location(ast.Call(node.func, [target, *given.values()], rest), node)
+    text = ast.Call(node.func, [method(submitted.name), *given.values()], rest)
+    helper.specializer.record.calls[p.span(node).called_from(None)] = text
     return call_submit(p, call, function)
 
 
@@ -196,6 +201,7 @@ def _call(
     arguments: Mapping[str, Any],
 ) -> Any:
     function = specializer.typed(variant, argument_types(p, variant, arguments))
+    specializer.record.note_call(p.span(node), function.name, node, call.args)
     attrs = tuple(
         (str(keyword.arg), as_attr(p.evaluate(keyword.value)))
         for keyword in node.keywords
@@ -215,7 +221,7 @@ def argument_types(
         if parameter.kind == "typed":
             types[name] = parameter.type
         else:
-            types[name] = parameter_type(p.as_value(value).type)
+            types[name] = parameter_type(p.as_value(value).type, name)
     return types
 
 

@@ -13,27 +13,28 @@ from tilewright.ir.types import Dim, TensorType, Type
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta, synthesize
 
 
-def meta_of(type_: Type) -> TensorMeta | None:
+def meta_of(type_: Type, name: str = "d") -> TensorMeta | None:
     """The metadata of a tensor type; None for other types.
 
     An extent that is a dimension is that DynDim; one that is an expression of dimensions becomes a
-    placeholder of this result, the same one wherever the expression occurs in its shape.
+    placeholder of this result, the same one wherever the expression occurs in its shape, labelled
+    after `name`.
     """
     if not isinstance(type_, TensorType):
         return None
     made: dict[Dim, DynDim] = {}
-    shape = tuple(_shape_dim(extent, made) for extent in type_.shape)
+    shape = tuple(_shape_dim(extent, made, name) for extent in type_.shape)
     layout = TensorLayout.ND if type_.view is None else type_.view.layout
     return TensorMeta(shape, type_.dtype, layout)
 
 
-def _shape_dim(extent: Dim, made: dict[Dim, DynDim]) -> ShapeDim:
+def _shape_dim(extent: Dim, made: dict[Dim, DynDim], name: str) -> ShapeDim:
     if isinstance(extent, int):
         return extent
     symbol = lone_symbol(extent)
     if symbol is not None:
         return DynDim(symbol)
-    return made.setdefault(extent, synthesize(f"d{len(made)}"))
+    return made.setdefault(extent, synthesize(f"{name}_{len(made)}"))
 
 
 def lone_symbol(extent: Expr) -> Symbol | None:
@@ -43,17 +44,10 @@ def lone_symbol(extent: Expr) -> Symbol | None:
     return atoms[0] if alone and isinstance(atoms[0], Symbol) else None
 
 
-def parameter_type(type_: Type) -> Type:
-    """The type of a bare parameter that is given a value of `type_`.
+def parameter_type(type_: Type, name: str) -> Type:
+    """The type of the bare parameter `name` when it is given a value of `type_`.
 
-    The callee has dimensions of its own and reads them from the actual tensor.
+    A dimension stays the one it is; the callee reads a placeholder from its actual tensor.
     """
-    meta = meta_of(type_)
-    if meta is None:
-        return type_
-    made: dict[ShapeDim, DynDim] = {}
-    shape = tuple(
-        dim if isinstance(dim, int) else made.setdefault(dim, synthesize(dim.name))
-        for dim in meta.shape
-    )
-    return TensorMeta(shape, meta.dtype, meta.layout).type
+    meta = meta_of(type_, name)
+    return type_ if meta is None else meta.type

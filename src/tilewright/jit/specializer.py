@@ -28,7 +28,9 @@ from tilewright.jit import _specialize_body, _specialize_values
 from tilewright.jit._arguments import Parameter, SignatureInfo, dims_of
 from tilewright.jit._graph import Graph, Member, Stranger, is_callee
 from tilewright.jit._source import Path as NamePath
+from tilewright.jit._source_text import Reading, Record
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
+from tilewright.source import SourceText, Span
 
 
 @dataclass(eq=False)
@@ -71,7 +73,8 @@ class Specializer:
         self.functions: dict[str, Function] = {}
         self.externals: dict[str, Function] = {}
         self.variants: dict[tuple[int, str], Variant] = {}
-        self.symbols: dict[str, DynVar] = {}
+        self.record = Record()
+        self.sources: dict[str, SourceText] = {}
         self._typed: dict[tuple[str, tuple[Type, ...]], Function] = {}
         self._names: dict[int, str] = {}
         self._active: list[str] = []
@@ -83,7 +86,6 @@ class Specializer:
         """The specialized program; raises the author errors of its functions."""
         entry = self.graph.entry
         variant = self._make(entry, constants, self.name, signature)
-        self.variants[0, repr(constants)] = variant
         function = self.read(variant, types)
         self.functions.pop(self.name, None)
         self.functions[self.name] = function
@@ -127,8 +129,6 @@ class Specializer:
                 owner, label = kept
                 value = Helper(owner, self) if isinstance(owner, Member) else owner
                 names[self.unique_name(owner, label)] = value
-                if isinstance(owner, DynVar):
-                    self.symbols[self.unique_name(owner, label)] = owner
         return Namespace(names)
 
     # Helpers
@@ -179,10 +179,11 @@ class Specializer:
         if variant.name in self._active:
             raise ParserSyntaxError(f"'{title}' calls itself", variant.signature.parameters[0].span)
         if definition.options.external_source is not None:
+            self.note(variant, types, title)
             return self._read_external(variant, types, title)
         self._active.append(variant.name)
         try:
-            return parse_function(
+            function = parse_function(
                 variant.node,
                 variant.names,
                 variant.captured.source,
@@ -194,6 +195,19 @@ class Specializer:
             )
         finally:
             self._active.pop()
+        if definition.kind != "inline":
+            self.note(variant, types, title)
+        return function
+
+    def note(self, variant: Variant, types: Mapping[str, Type], title: str) -> None:
+        """Remembers a definition for the program's text."""
+        definition = variant.member.definition
+        self.sources.setdefault(title, variant.captured.source)
+        is_inline = definition.kind == "inline"
+        reading = Reading(
+            title, variant.node, definition.options, variant.signature, types, is_inline
+        )
+        self.record.note(reading)
 
     def _read_external(
         self, variant: Variant, types: Mapping[str, Type], title: str
@@ -278,15 +292,13 @@ def _directed(parameter: Parameter, type_: Type) -> Any:
 
 
 def source_text(specializer: Specializer) -> str:
-    """The specialized program as Python text."""
-    lines = [
-        "import tilewright.language as pl",
-        "import tilewright.language.distributed as pld",
-        "",
-    ]
-    lines += [f'{name} = pl.dynamic("{s.name}")' for name, s in specializer.symbols.items()]
-    body = [ast.unparse(ast.fix_missing_locations(v.node)) for v in specializer.variants.values()]
-    return "\n".join([*lines, *body]) + "\n"
+    """The specialized program as Python text; it must have been read."""
+
+    def span(reading: Reading, node: ast.Call) -> Span | None:
+        source = specializer.sources[reading.name]
+        return source.span(node) if hasattr(node, "lineno") else None
+
+    return specializer.record.text(specializer.name, span)
 
 
 __all__ = [
