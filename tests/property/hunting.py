@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from property import levels, steps  # noqa: F401
+from property import levels, memory_steps, steps  # noqa: F401
 from property.generator import Case, generate_from, known_ops
 from property.shrink import Recorded, Recording, shrink
 

@@ -12,13 +12,14 @@ import numpy as np
 from property.generator import Case
 from tilewright.errors import TilewrightError
 from tilewright.interp import Interpreter
+from tilewright.interp.ownership import tied_pairs
 from tilewright.ir.affine import Symbol, as_expr, evaluate, symbols
 from tilewright.ir.core import Program
 from tilewright.ir.rewrite import apply_rules
 from tilewright.ir.serialize import deserialize, serialize
 from tilewright.ir.types import ShapedType
 from tilewright.ir.verify import verify
-from tilewright.ops import control
+from tilewright.ops import control, shape
 from tilewright.testing import assert_same_ir, assert_same_values
 from tilewright.testing.native import CompiledWords, call_native, compile_native
 
@@ -95,6 +96,8 @@ def printed(case: Case) -> None:
     """Printing and reading give the same program."""
     if calls_in_regions(case.program):
         raise Skipped("reading carries every argument of a call in a loop")
+    if writes_to_slices(case.program):
+        raise Skipped("in text a write to a slice is a write to the whole")
     text = case.program.as_python()
     read = parser()
     if read is not None:
@@ -109,6 +112,16 @@ def calls_in_regions(program: Program) -> bool:
         for op in function.body.ops
         for region in op.regions
         for inner in region.walk()
+    )
+
+
+def writes_to_slices(program: Program) -> bool:
+    """True when some write replaces a version that is a slice."""
+    return any(
+        old.op is not None and old.op.opdef is shape.slice_
+        for function in program.functions.values()
+        for op in function.body.walk()
+        for _, old in tied_pairs(op)
     )
 
 
