@@ -48,6 +48,7 @@ class CellEmitter(Emitter):
         super().__init__(outer.module, header, outer.shared)
         self.outer = outer
         self.captured: dict[str, tuple[str, int]] = {}
+        self.names: set[str] = set()
         self.passed: list[tuple[str, str]] = []
         self.loads: list[str] = []
         self.depth = outer.depth
@@ -62,8 +63,13 @@ class CellEmitter(Emitter):
             self.loads.append(f"{place} = getelementptr i64, ptr %env, i64 {slot}")
             self.loads.append(f"{name} = load {element}, ptr {place}, align 8")
             found = self.captured[ref] = (name, slot)
+            self.names.add(name)
             self.passed.append((element, ref))
         return found[0]
+
+    def is_hoistable(self, ref: Num) -> bool:
+        """Whether a scalar is known before the lanes loop begins; what was captured always is."""
+        return ref in self.names or super().is_hoistable(ref)
 
     def capture_num(self, num: Num) -> Num:
         """An index of the enclosing function."""
