@@ -21,9 +21,9 @@ from passes.programs import (
     times,
 )
 from tilewright.dtypes import BF16
-from tilewright.ir.core import Value
+from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ForKind
-from tilewright.ops import elementwise, loop, matmul, memory, shape
+from tilewright.ops import control, elementwise, loop, matmul, memory, shape
 from unit.interp.build import for_loop
 
 
@@ -83,3 +83,38 @@ def test_batches_are_loops_around_one_product() -> None:
 
     function = check(kernel([("a", tensor(3, 8, 12), IN), ("b", tensor(3, 12, 5), IN)], body))
     assert count(function, loop.matmul) == 1
+
+
+def scores(queries: int) -> Program:
+    def body(q: Value, k: Value, out: Value) -> list[Value]:
+        def rows(i: Value, o: Value) -> list[Value]:
+            left = load(q, [times(i, 8), 0], (8, 16))
+
+            def columns(j: Value, o: Value) -> list[Value]:
+                right = load(k, [times(j, 4), 0], (4, 16))
+                product = matmul.matmul(left, right, b_trans=True)
+                return [store(product, [times(i, 8), times(j, 4)], o)]
+
+            return list(for_loop(0, 5, [o], columns))
+
+        return list(for_loop(0, queries, [out], rows))
+
+    params = [("q", tensor(8 * queries, 16), IN), ("k", tensor(20, 16), IN)]
+    return kernel([*params, ("out", tensor(8 * queries, 20), OUT)], body)
+
+
+def turned_products(function: Function) -> int:
+    ops = function.body.walk()
+    return sum(op.opdef is loop.matmul and op.attrs["b_trans"] for op in ops)
+
+
+def test_columns_that_a_loop_reads_again_and_again_are_turned_once() -> None:
+    function = check(scores(3))
+    assert turned_products(function) == 0
+    (copy,) = (op for op in function.body.ops if op.opdef is loop.alloc)
+    assert copy.result.type.shape == (16, 20)
+    assert sum(op.opdef is control.for_ for op in function.body.ops) == 2
+
+
+def test_columns_that_are_read_once_stay_where_they_are() -> None:
+    assert turned_products(check(scores(1))) == 1

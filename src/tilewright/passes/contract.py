@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify, substitute
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
-from tilewright.ir.structure import domain, identity_map
+from tilewright.ir.structure import Read, domain, identity_map
 from tilewright.ir.types import Dim, Shape
 from tilewright.ops import control, loop, matmul
 from tilewright.ops.extents import constant_of
@@ -24,6 +24,7 @@ from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import Indices, Kind, compose, direct_reads, index_exprs, shaped
 from tilewright.passes.order import LATE
 from tilewright.passes.storage import Storage
+from tilewright.passes.turned import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,45 @@ def whole(storage: Storage) -> Place:
     return Place(storage, (as_expr(0),) * len(storage.shape), storage.shape, storage.type.strides)
 
 
+def operands(
+    lowering: Lowering, op: Operation, lhs: Value, rhs: Value
+) -> tuple[Place, Place, dict[str, Any]]:
+    """Where the operands of a product are, and which of them are transposed."""
+    attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
+    turned = lowering.turned.get(op)
+    if turned is None:
+        prepare(lowering, lhs, rhs)
+        return operand_place(lowering, lhs), operand_place(lowering, rhs), attrs
+    prepare(lowering, lhs)
+    storage, turn = turned
+    extents = shaped(rhs).shape
+    shape = extents[::-1] if op.attrs["b_trans"] else extents
+    place = Place(storage, (as_expr(0), turn.first), shape, storage.type.strides)
+    return operand_place(lowering, lhs), place, {**attrs, "b_trans": False}
+
+
+def turn_operands(lowering: Lowering, loop: Operation) -> None:
+    """Copies, turned, what products in `loop` read by columns again and again."""
+    copies: dict[Any, Storage] = {}
+    for op, turn in lowering.turns.get(loop, ()):
+        key = turn.source, turn.inner, turn.outer, turn.lead
+        if key not in copies:
+            copies[key] = copy_turned(lowering, turn)
+        lowering.turned[op] = copies[key], turn
+    flush(lowering)
+
+
+def copy_turned(lowering: Lowering, turn: Turn) -> Storage:
+    """Fresh memory with the turned copy."""
+    dims = domain(turn.shape)
+    index = list(turn.index)
+    index[turn.inner], index[turn.outer] = as_expr(dims[0]), as_expr(dims[1])
+    storage = lowering.allocate(turn.shape, shaped(turn.source).dtype)
+    read = Read(turn.source, tuple(index))
+    lowering.assign_elements(storage, dims, read)
+    return storage
+
+
 LATE.update((matmul.matmul, matmul.acc))
 
 
@@ -178,11 +218,9 @@ LATE.update((matmul.matmul, matmul.acc))
 def lower_matmul(lowering: Lowering, op: Operation) -> None:
     """A product into memory of its own."""
     lhs, rhs = op.operands
-    prepare(lowering, lhs, rhs)
-    a, b = operand_place(lowering, lhs), operand_place(lowering, rhs)
+    a, b, attrs = operands(lowering, op, lhs, rhs)
     wide = accumulator_dtype(shaped(lhs).dtype)
     storage = lowering.room_for(op.result, {a.storage, b.storage}, wide)
-    attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
     emit_product(lowering, whole(storage), a, b, attrs, accumulate=False)
     lowering.give(op.result, storage)
 
@@ -192,9 +230,7 @@ def lower_acc(lowering: Lowering, op: Operation) -> None:
     """A product added to an accumulator in place."""
     acc, lhs, rhs, init_cond = op.operands
     storage = lowering.take_over(acc)
-    prepare(lowering, lhs, rhs)
-    a, b = operand_place(lowering, lhs), operand_place(lowering, rhs)
-    attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
+    a, b, attrs = operands(lowering, op, lhs, rhs)
     c = whole(storage)
     fresh = False if init_cond is None else constant_of(init_cond)
     if init_cond is None or fresh is not None:

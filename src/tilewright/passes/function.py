@@ -50,6 +50,7 @@ from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.prune import prune
 from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
+from tilewright.passes.turned import find_turns
 
 
 def lower_entry(program: Program, entry: str) -> Program:
@@ -93,6 +94,7 @@ class FunctionLowering:
         """The lowered function."""
         self.bind_params()
         targets = self.place_results()
+        self.lowering.turns = find_turns(self.function)
         lower_block(self.lowering, self.function.body, targets)
         results = self.store_results()
         end_block(self.lowering)

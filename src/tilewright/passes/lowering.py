@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.affine import Constraint, Symbol, as_expr
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Value
+from tilewright.ir.core import Operation, Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
 from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType, row_major_strides
 from tilewright.ops import loop
@@ -38,6 +39,9 @@ from tilewright.passes.plan import Plan, Target
 from tilewright.passes.scopes import Scopes, require
 from tilewright.passes.storage import Storage
 
+if TYPE_CHECKING:
+    from tilewright.passes.turned import Turn
+
 Body = Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
 
 
@@ -57,6 +61,8 @@ class Lowering:
         self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
         self.globals: set[Value] = set()
         self.facts: list[Constraint] = []
+        self.turns: Mapping[Operation, Sequence[tuple[Operation, Turn]]] = {}
+        self.turned: dict[Operation, tuple[Storage, Turn]] = {}
         self.segment = Segment()
         self.plans: list[Plan] = []
         self.extents: dict[Symbol, tuple[Value, int]] = {}
@@ -338,16 +344,21 @@ class Lowering:
 
     def assign(self, storage: Storage, value: Value) -> Node:
         """Has `storage` hold the elements of `value`; the node of that write."""
-        type_ = shaped(value)
-        dims = domain(type_.shape)
-        structure = pointwise(dims, type_.shape, value, lambda scalars, _: scalars)
-        result = Value(type_, value.name)
+        dims = domain(shaped(value).shape)
+        return self.assign_elements(storage, dims, Read(value, identity_map(dims)))
+
+    def assign_elements(self, storage: Storage, dims: tuple[Symbol, ...], read: Read) -> Node:
+        """Has `storage` hold what `read` gives over `dims`; the node of that write."""
+        kinds = (AxisKind.PARALLEL,) * len(dims)
+        writes = (identity_map(dims),)
+        structure = Structure(dims, storage.shape, kinds, (read,), writes, lambda s, _: s)
+        result = Value(storage.type, read.value.name)
         node = make_node(None, structure, result, self.plan.position)
         node.kind = Kind.WRITE
         self.nodes[result] = node
         node.storage = storage
         storage.is_blank = False
-        self.occupy(storage, result)
+        storage.holders[:] = [result]
         self.separate(node)
         self.enqueue(node)
         return node

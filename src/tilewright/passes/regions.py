@@ -17,6 +17,7 @@ from tilewright.ir.types import ScalarType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
+from tilewright.passes.contract import turn_operands
 from tilewright.passes.independence import writes_apart
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.plan import Target, tied_root
@@ -51,6 +52,8 @@ def lower_for(lowering: Lowering, op: Operation) -> None:
     """A counted loop."""
     *bounds, inits = op.operands
     (body,) = op.regions
+    if op in lowering.turns:
+        turn_operands(lowering, op)
     carries = take_carries(lowering, op, inits, [body.params[1:]])
     give_range(body.params[0], bounds)
     index = Value(body.params[0].type, body.params[0].name)
