@@ -488,7 +488,8 @@ def _require_rules(
     options: dict[str, Any],
 ) -> None:
     kind = function.kind
-    if kind is ForKind.Unroll and (inits or not all(map(is_number, bounds))):
+    takes_inits = p.state.is_text or not inits  # a text says what the author left to be found
+    if kind is ForKind.Unroll and not (takes_inits and all(map(is_number, bounds))):
         raise ParserSyntaxError(
             "pl.unroll takes constant bounds and no init_values", p.span(call), "Use pl.range."
         )
@@ -545,7 +546,7 @@ def parse_explicit_while(p: FunctionParser, node: ast.For) -> None:
             f"Mismatch: {len(headers)} iter_args but {len(inits)} init_values", p.span(node.target)
         )
     split = next((k for k, child in enumerate(node.body) if _is_condition(p, child)), None)
-    if split is None:
+    if split is None or (split and not p.state.is_text):
         raise ParserSyntaxError(
             "A pl.while_ loop must begin with pl.cond(...)", p.span(node), "Add 'pl.cond(i < n)'."
         )

@@ -1,0 +1,412 @@
+# ruff: noqa: RET504  (kernels are language, not Python)
+"""Rows R-034 to R-042: control flow, scopes, external kernels, what errors refer to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+from tilewright import errors, ir
+from tilewright.errors import (
+    ParserError,
+    ParserSyntaxError,
+    SSAViolationError,
+    TilewrightError,
+    UnsupportedFeatureError,
+)
+from tilewright.ir.enums import ForKind
+from tilewright.nki.trace import TraceContext, TraceKernel
+from tilewright.ops import control
+from unit.frontend.parsed_kernels import execute, settled
+
+F32 = np.float32
+NUMBERS = "n: pl.Scalar[pl.INDEX], m: pl.Scalar[pl.INDEX]"
+MATRIX = "x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]"
+
+
+def read(signature: str, *body: str, options: str = "") -> Any:
+    head = [f"@pl.function{options}", f"def f({signature}):"]
+    return pl.parse("\n".join([*head, *(f"    {line}" for line in body)]) + "\n", "<row>")
+
+
+def native_and_interpreted(f: Any, *args: Any) -> Any:
+    """The result of a function of scalars, after both ways of running it agree."""
+    want, got = execute(f, *args), ir.compile(f)(*args)
+    assert got == want
+    return want
+
+
+# ---- branches and loops --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "want"), [(3, 4), (-3, -6)])
+def test_r_034_both_arms_of_a_branch_yield(n: int, want: int) -> None:
+    f = read(
+        NUMBERS,
+        "if n > 0:",
+        "    y = pl.yield_(n + 1)",
+        "else:",
+        "    y = pl.yield_(n * 2)",
+        "return y",
+    )
+    assert native_and_interpreted(f, n, 0) == want
+
+
+def test_r_034_arms_yield_equally_many_values_of_equal_types() -> None:
+    with pytest.raises(ParserError):
+        read(NUMBERS, "if n > 0:", "    y = pl.yield_(n)", "else:", "    y, z = pl.yield_(n, m)")
+    with pytest.raises(ParserError):
+        read(NUMBERS, "if n > 0:", "    y = pl.yield_(n)", "else:", "    y = pl.yield_(0.5)")
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_r_034_a_loop_with_carries(n: int) -> None:
+    body = (
+        "for i, (a, b) in pl.range(n, init_values=(m, n)):",
+        "    a, b = pl.yield_(a + i, b * 2)",
+        "return a, b",
+    )
+    assert tuple(execute(read(NUMBERS, *body), n, 5)) == (5 + sum(range(n)), n * 2**n)
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_r_034_a_natural_while_and_an_explicit_one_agree(n: int) -> None:
+    natural = read(NUMBERS, "s = m", "while n > 0:", "    s = s + n", "    n = n - 1", "return s")
+    explicit = read(
+        NUMBERS,
+        "for (k, s) in pl.while_(init_values=(n, m)):",
+        "    pl.cond(k > 0)",
+        "    k, s = pl.yield_(k - 1, s + k)",
+        "return s",
+    )
+    want = 10 + sum(range(n + 1))
+    assert native_and_interpreted(natural, n, 10) == want
+    assert native_and_interpreted(explicit, n, 10) == want
+
+
+def test_r_034_the_condition_comes_first() -> None:
+    with pytest.raises(ParserSyntaxError, match=r"must begin with pl\.cond"):
+
+        @pl.function
+        def f(n: pl.INT64) -> pl.INT64:
+            for (k,) in pl.while_(init_values=(n,)):
+                j = k - 1
+                pl.cond(k > 0)
+                k = pl.yield_(j)
+            return k
+
+    with pytest.raises(ParserSyntaxError, match=r"must begin with pl\.cond"):
+        read(NUMBERS, "for (k,) in pl.while_(init_values=(n,)):", "    k = pl.yield_(k - 1)")
+
+
+def test_r_034_a_bare_yield_of_carries_is_refused() -> None:
+    with pytest.raises(ParserSyntaxError) as caught:
+        read(NUMBERS, "for i, (a,) in pl.range(4, init_values=(n,)):", "    pl.yield_(a + i)")
+    assert "pl.yield_" in str(caught.value)
+
+
+@pytest.mark.parametrize("condition", ["n", "x", "1.5"])
+def test_r_034_conditions_are_boolean_scalars(condition: str) -> None:
+    with pytest.raises(ParserError):
+        read(
+            f"{MATRIX}, {NUMBERS}",
+            f"if {condition}:",
+            "    y = n + 1",
+            "else:",
+            "    y = n",
+            "z = y",
+        )
+
+
+def kinds(f: Any) -> list[ForKind]:
+    return [op.attrs["kind"] for op in f.body.walk() if op.opdef is control.for_]
+
+
+@pytest.mark.parametrize(
+    ("loop", "kind", "count"),
+    [
+        ("pl.range(4)", ForKind.Sequential, 4),
+        ("pl.range(2, 8)", ForKind.Sequential, 6),
+        ("pl.range(1, 8, 3)", ForKind.Sequential, 3),
+        ("pl.parallel(4)", ForKind.Parallel, 4),
+        ("pl.parallel(2, 8, 2)", ForKind.Parallel, 3),
+        ("pl.pipeline(0, 4, 1, stage=2)", ForKind.Pipeline, 4),
+    ],
+)
+def test_r_035_loop_forms(loop: str, kind: ForKind, count: int) -> None:
+    f = read(
+        MATRIX, f"for i in {loop}:", "    x[i, 0:16] = pl.add(pl.slice(x, [1, 16], [i, 0]), 1.0)"
+    )
+    assert kinds(settled(f)) == [kind]
+    x = np.zeros((16, 16), F32)
+    ir.compile(f)(x)
+    assert x[:, 0].sum() == count == x[:, 15].sum()
+
+
+def test_r_035_unrolled_loops_have_constant_bounds() -> None:
+    f = read(
+        MATRIX,
+        "for i in pl.unroll(3):",
+        "    x[i, 0:16] = pl.add(pl.slice(x, [1, 16], [i, 0]), 1.0)",
+    )
+    x = np.zeros((16, 16), F32)
+    ir.compile(f)(x)
+    assert x.sum() == 3 * 16
+    with pytest.raises(ParserError):
+        read(f"{MATRIX}, {NUMBERS}", "for i in pl.unroll(n):", "    y = i")
+
+
+@pytest.mark.parametrize("loop", ["range(4)", "[1, 2]", "pl.exp(x)"])
+def test_r_035_other_iterables_are_refused(loop: str) -> None:
+    with pytest.raises(ParserError, match=r"pl\.range"):
+        read(MATRIX, f"for i in {loop}:", "    y = i")
+
+
+# ---- scopes --------------------------------------------------------------------------------------
+
+SCOPES = {
+    "at": ("with pl.at(level=pl.Level.CORE_GROUP):", "    x[:] = pl.add(x, 1.0)"),
+    "at, named": (
+        "with pl.at(level=pl.Level.CORE_GROUP, name_hint='work'):",
+        "    x[:] = pl.add(x, 1.0)",
+    ),
+    "cluster": (
+        "with pl.cluster():",
+        "    with pl.at(level=pl.Level.CORE_GROUP):",
+        "        x[:] = pl.add(x, 1.0)",
+    ),
+    "spmd": (
+        "for i in pl.spmd(4):",
+        "    x[i * 4 : i * 4 + 4, 0:16] = pl.full([4, 16], pl.FP32, 1.0)",
+    ),
+    "scope": (
+        "with pl.scope(mode=pl.ScopeMode.MANUAL):",
+        "    with pl.at(level=pl.Level.CORE_GROUP):",
+        "        x[:] = pl.add(x, 1.0)",
+    ),
+    "manual_scope": (
+        "with pl.manual_scope():",
+        "    with pl.at(level=pl.Level.CORE_GROUP):",
+        "        x[:] = pl.add(x, 1.0)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_r_036_scopes_print_parse_and_run(name: str) -> None:
+    f = read(MATRIX, *SCOPES[name], options="(auto_scope=False)" if "scope" in name else "")
+    word = name.partition(",")[0]
+    assert f"pl.{word}(" in settled(f).as_python()
+    x = np.zeros((16, 16), F32)
+    ir.compile(f)(x)
+    assert (x == 1).all()
+
+
+def test_r_036_scopes_do_not_nest_in_a_core() -> None:
+    with pytest.raises(ParserError):
+        read(
+            MATRIX,
+            "with pl.at(level=pl.Level.CORE_GROUP):",
+            "    with pl.at(level=pl.Level.CORE_GROUP):",
+            "        x[:] = pl.add(x, 1.0)",
+        )
+
+
+# ---- break, continue, parse-time words, strict SSA -----------------------------------------------
+
+
+def test_r_037_break_and_continue_leave_sequential_loops() -> None:
+    f = read(
+        NUMBERS,
+        "s = m",
+        "for i in pl.range(100):",
+        "    if i == n:",
+        "        break",
+        "    if i % 2 == 0:",
+        "        continue",
+        "    s = s + i",
+        "return s",
+    )
+    assert native_and_interpreted(f, 8, 0) == 1 + 3 + 5 + 7
+
+
+@pytest.mark.parametrize("word", ["break", "continue"])
+@pytest.mark.parametrize("loop", ["pl.parallel(4)", "pl.unroll(4)"])
+def test_r_037_other_loops_are_not_left(loop: str, word: str) -> None:
+    with pytest.raises(ParserError, match=word):
+        read(NUMBERS, f"for i in {loop}:", "    if i == n:", f"        {word}")
+
+
+def test_r_037_break_outside_a_loop_is_refused() -> None:
+    with pytest.raises((ParserError, SyntaxError)):
+        read(NUMBERS, "break")
+
+
+def test_r_037_static_words_run_while_the_kernel_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    f = read(MATRIX, "pl.static_print('rows', x.shape[0])", "pl.static_assert(x.shape[0] == 16)")
+    assert "rows 16" in capsys.readouterr().out
+    assert [op.name for op in f.body.stmts] == ["control.return"]
+    with pytest.raises(ParserError, match="eight rows"):
+        read(MATRIX, "pl.static_assert(x.shape[0] == 8, 'eight rows')")
+
+
+def test_r_038_strict_ssa_refuses_rebinding_and_says_where_the_first_is() -> None:
+    with pytest.raises(SSAViolationError, match="'y'") as caught:
+        read(NUMBERS, "y = n + 1", "y = y + 1", options="(strict_ssa=True)")
+    assert caught.value.span is not None and caught.value.span.line == 4
+    assert caught.value.previous_span is not None and caught.value.previous_span.line == 3
+    settled(read(NUMBERS, "y = n + 1", "y = y + 1"))
+
+
+@pytest.mark.parametrize("statement", ["y += 1", "assert n > 0", "del n", "import os", "global n"])
+def test_r_034_statements_of_python_that_the_language_lacks_are_refused(statement: str) -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        read(NUMBERS, "y = n + 1", statement)
+
+
+# ---- placement -----------------------------------------------------------------------------------
+
+
+def test_r_039_operations_in_an_entry_outside_a_scope_are_refused() -> None:
+    @pl.jit
+    def entry(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):
+        out[:] = pl.exp(x)
+        return out
+
+    message = r"Misplaced tensor op .* should be inside InCore block"
+    with pytest.raises(TilewrightError, match=message) as caught:
+        entry.compile()
+    assert caught.value.span is not None and caught.value.span.file == __file__
+
+
+# ---- external kernels ----------------------------------------------------------------------------
+
+SOURCE = """
+extern "C" int kernel(const unsigned long long* args, void* ctx) { return 0; }
+"""
+
+
+def external(kind: str, source: str, body: str = "...") -> Any:
+    text = (
+        "@pl.program\nclass P:\n"
+        f"    @pl.function(type=pl.FunctionType.{kind}, external_source={source!r})\n"
+        f"    def f(self, x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]):\n"
+        f"        {body}\n"
+    )
+    return pl.parse_program(text, str(Path(source).parent / "program.py"))
+
+
+@pytest.fixture
+def cpp(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel.cpp"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["AIC", "AIV"])
+def test_r_040_core_functions_may_be_external(kind: str, cpp: Path) -> None:
+    assert Path(external(kind, str(cpp))["f"].attrs["external_source"]) == cpp
+
+
+@pytest.mark.parametrize("kind", ["Opaque", "InCore", "Orchestration", "Group"])
+def test_r_040_other_functions_may_not(kind: str, cpp: Path) -> None:
+    with pytest.raises(ParserSyntaxError, match="AIC and AIV functions only"):
+        external(kind, str(cpp))
+
+
+@pytest.mark.parametrize("body", ["out[:] = x", "return out", "pass"])
+def test_r_040_the_body_is_an_ellipsis(body: str, cpp: Path) -> None:
+    with pytest.raises(ParserSyntaxError, match=r"is '\.\.\.'"):
+        external("AIV", str(cpp), body)
+
+
+def test_r_040_a_missing_source_is_a_value_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="does not exist"):
+        external("AIV", str(tmp_path / "missing.cpp"))
+
+
+def test_r_040_a_relative_path_starts_at_the_defining_file(cpp: Path) -> None:
+    text = (
+        "import tilewright.language as pl\n"
+        "@pl.function(type=pl.FunctionType.AIV, external_source='kernel.cpp')\n"
+        "def f(x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]): ...\n"
+    )
+    (cpp.parent / "defining.py").write_text(text)
+    names: dict[str, Any] = {}
+    exec(compile(text, str(cpp.parent / "defining.py"), "exec", dont_inherit=True), names)
+    assert Path(names["f"].attrs["external_source"]) == cpp
+
+
+@pytest.mark.parametrize(
+    ("core_type", "sources"),
+    [
+        ("mixed", {"aic_source": "kernel.cpp"}),
+        ("aiv", {}),
+        ("aiv", {"source": "missing.cpp"}),
+        ("vector", {"source": "kernel.cpp"}),
+    ],
+)
+def test_r_041_external_jit_kernels_need_the_sources_of_their_cores(
+    core_type: str, sources: dict[str, str], cpp: Path
+) -> None:
+    given = {name: str(cpp.parent / path) for name, path in sources.items()}
+    with pytest.raises(ValueError):
+
+        @pl.jit.extern(core_type=core_type, **given)
+        def f(x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]): ...
+
+
+def test_r_041_editing_the_source_changes_the_key(cpp: Path) -> None:
+    @pl.jit.extern(core_type="aiv", source=str(cpp), include_dirs=[str(cpp.parent)])
+    def foreign(x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]): ...
+
+    @pl.jit
+    def entry(x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]):
+        out = foreign(x, out)
+        return out
+
+    first = entry.key()
+    assert entry.key() == first
+    cpp.write_text(SOURCE + "// edited\n")
+    assert entry.key() != first
+
+
+# ---- the traced style ----------------------------------------------------------------------------
+
+
+@nki.jit
+def doubled(x):  # type: ignore[no-untyped-def]
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+
+
+def test_r_042_the_stages_of_a_traced_kernel_can_be_seen() -> None:
+    x = np.ones((4, 8), F32)
+    assert isinstance(doubled, TraceKernel)
+    assert isinstance(doubled.lower(x), ir.Program)
+    assert "elementwise" in doubled.lower(x).as_python() or "pl." in doubled.lower(x).as_python()
+    np.testing.assert_array_equal(doubled.compile(x)(x), 2 * x)
+    assert TraceContext.global_ctx is None
+
+
+def test_r_042_named_errors_end_with_a_reference() -> None:
+    @nki.jit
+    def branches(x):  # type: ignore[no-untyped-def]
+        t = nl.load(x)
+        if t[0, 0] > 0:
+            t = t * 2.0
+        return t
+
+    with pytest.raises(errors.TilewrightError) as caught:
+        branches(np.ones((4, 8), F32))
+    last = str(caught.value).strip().splitlines()[-1]
+    assert "err_" in last and ("docs/" in last or "reference" in last)

@@ -1,0 +1,312 @@
+
+"""Rows R-028 to R-033: types, literals, closures, subscripts, operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+from tilewright import ir
+from tilewright.dtypes import FP8E4M3FN, INDEX
+from tilewright.errors import (
+    ParserError,
+    ParserTypeError,
+    TilewrightError,
+    UndefinedVariableError,
+    UnsupportedFeatureError,
+)
+from unit.frontend.parsed_kernels import array, execute, settled
+
+F32 = np.float32
+MATRIX = "x: pl.Tensor[[16, 8], pl.FP32]"
+DTYPES = [
+    *("INT4", "INT8", "INT16", "INT32", "INT64", "UINT4", "UINT8", "UINT16", "UINT32", "UINT64"),
+    *("FP4", "FP8E4M3FN", "FP8E5M2", "FP8E8M0", "FP16", "FP32", "BF16", "HF4", "HF8"),
+    *("BOOL", "INDEX"),
+]
+
+
+def read(signature: str, *body: str) -> Any:
+    lines = ["@pl.function", f"def f({signature}):", *(f"    {line}" for line in body)]
+    return pl.parse("\n".join(lines) + "\n", "<row>")
+
+
+def types_of(f: Any) -> list[str]:
+    return [str(t).removeprefix("pl.Scalar[pl.").removesuffix("]") for t in f.return_types]
+
+
+# ---- types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "form", ["pl.Scalar[{}]", "pl.Tensor[[4, 8], {}]", "pl.Tile[[4, 8], {}, pl.Mem.Vec]"]
+)
+def test_r_028_every_dtype_prints_and_parses_in_every_container(dtype: str, form: str) -> None:
+    annotation = form.format(f"pl.{dtype}")
+    f = read(f"x: {annotation}", "pass")
+    assert f"x: {annotation}" in settled(f).as_python()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits", "kind"),
+    [("INT4", 4, "int"), ("UINT16", 16, "uint"), ("BF16", 16, "float"), ("BOOL", 1, "bool")],
+)
+def test_r_028_dtypes_answer_questions(dtype: str, bits: int, kind: str) -> None:
+    found = getattr(pl, dtype)
+    assert found.get_bit() == bits and found.get_byte() == max(1, bits // 8)
+    assert found.is_float() is (kind == "float") and found.is_int() is (kind in ("int", "uint"))
+    assert found.to_string() == dtype.lower()
+
+
+def test_r_028_a_dtype_without_arithmetic_is_refused_by_name_at_use() -> None:
+    f = read("x: pl.Tensor[[4, 8], pl.HF8]", "pass")
+    assert f.params[0].type.dtype is pl.HF8
+    with pytest.raises(TilewrightError, match="HF8"):
+        ir.compile(read("x: pl.Tensor[[4, 8], pl.HF8]", "y = pl.add(x, x)", "return y"))
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "pl.Tensor[[8, 8], pl.FP32, pl.NZ]",
+        "pl.Tensor[[8, 8], pl.FP32, pl.MemRef('m', 0, 256)]",
+        "pl.Tile[[8, 8], pl.FP16, pl.Mem.Left, pl.TileView(valid_shape=[4, 8])]",
+        "pl.Tile[[8, 8], pl.FP32, pl.MemRef('m', 0, 256), pl.Mem.Vec]",
+        "pl.Out[pl.Tensor[[8, 8], pl.FP32]]",
+    ],
+)
+def test_r_028_views_and_memory_references_are_part_of_the_type(annotation: str) -> None:
+    settled(read(f"x: {annotation}", "pass"))
+
+
+def test_r_028_a_view_equal_to_the_implicit_one_is_none() -> None:
+    whole = read("x: pl.Tile[[8, 8], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[8, 8])]", "pass")
+    plain = read("x: pl.Tile[[8, 8], pl.FP32, pl.Mem.Vec]", "pass")
+    ir.assert_structural_equal(whole, plain)
+
+
+def test_r_028_a_tile_with_a_memory_reference_names_its_space() -> None:
+    with pytest.raises(ParserTypeError, match="must also name its memory space"):
+        read("x: pl.Tile[[8, 8], pl.FP32, pl.MemRef('m', 0, 256)]", "pass")
+
+
+# ---- literals ------------------------------------------------------------------------------------
+
+
+def test_r_029_bare_literals_are_index_fp32_and_bool() -> None:
+    f = read("n: pl.INT64", "a = 3", "b = 0.5", "c = True", "return a, b, c")
+    assert types_of(f) == ["INDEX", "FP32", "BOOL"]
+
+
+@pytest.mark.parametrize(
+    ("literal", "dtype"),
+    [
+        ("pl.const(3, pl.INT16)", "INT16"),
+        ("pl.const(-1, pl.INT8)", "INT8"),
+        ("pl.const(0.1, pl.BF16)", "BF16"),
+    ],
+)
+def test_r_029_const_gives_other_literals(literal: str, dtype: str) -> None:
+    f = read("n: pl.INT64", f"a = {literal}", "return a")
+    assert types_of(settled(f)) == [dtype]
+
+
+def test_r_029_index_and_int64_differ() -> None:
+    a = read("n: pl.INT64", "a = 3", "return a")
+    b = read("n: pl.INT64", "a = pl.const(3, pl.INT64)", "return a")
+    assert not ir.structural_equal(a, b)
+
+
+# ---- closures ------------------------------------------------------------------------------------
+
+
+def with_number(value: Any) -> Any:
+    @pl.function
+    def f(x: pl.Tensor[[8, 8], pl.FP32]) -> pl.Tensor[[8, 8], pl.FP32]:
+        return pl.mul(x, value)
+
+    return f
+
+
+@pytest.mark.parametrize("value", [4, 0.5, -2])
+def test_r_030_numbers_of_the_closure_are_constants(value: float) -> None:
+    x = array(8, 8)
+    np.testing.assert_array_equal(execute(with_number(value), x), x * F32(value))
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_r_030_a_bool_of_the_closure_decides_a_branch(flag: bool) -> None:
+    @pl.function
+    def f(x: pl.Tensor[[8, 8], pl.FP32]) -> pl.Tensor[[8, 8], pl.FP32]:
+        y = x
+        if flag:
+            y = pl.mul(x, 2.0)
+        return y
+
+    x = array(8, 8)
+    np.testing.assert_array_equal(execute(f, x), x * 2 if flag else x)
+    assert "if " not in f.as_python()
+
+
+@pytest.mark.parametrize("shape", [[4, 8], (4, 8)])
+def test_r_030_lists_and_tuples_of_the_closure_are_shapes(shape: Any) -> None:
+    rows = shape[0]
+
+    @pl.function
+    def f(x: pl.Tensor[[8, 8], pl.FP32]) -> pl.Tensor[[rows, 8], pl.FP32]:
+        return pl.slice(x, shape, [0, 0])
+
+    x = array(8, 8)
+    np.testing.assert_array_equal(execute(f, x), x[:4])
+
+
+def test_r_030_expressions_and_dtypes_of_the_closure_are_used() -> None:
+    rows = pl.dynamic("rows")
+    half = pl.FP16
+
+    @pl.function
+    def f(x: pl.Tensor[[rows, 8], pl.FP32]) -> pl.Tensor[[rows, 8], half]:
+        return pl.cast(x, half)
+
+    assert "pl.Tensor[[rows, 8], pl.FP16]" in settled(f).as_python()
+
+
+def test_r_030_other_objects_are_refused_by_name() -> None:
+    thing = object()
+    with pytest.raises(ParserError, match="thing"):
+
+        @pl.function
+        def f(x: pl.Tensor[[8, 8], pl.FP32]) -> pl.Tensor[[8, 8], pl.FP32]:
+            return pl.mul(x, thing)
+
+    with pytest.raises(UndefinedVariableError, match="nothing"):
+        read(MATRIX, "y = pl.mul(x, nothing)")
+
+
+# ---- subscripts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("subscript", "shape"),
+    [
+        ("x[3]", "[8]"),
+        ("x[3, 0:4]", "[4]"),
+        ("x[0:4, 2]", "[4]"),
+        ("x[0:4, :]", "[4, 8]"),
+        ("x[0:4]", "[4, 8]"),
+        ("x[:, 2:]", "[16, 6]"),
+        ("x[0:8][0:4]", "[4, 8]"),
+    ],
+)
+def test_r_031_indices_drop_their_axis_and_slices_keep_it(subscript: str, shape: str) -> None:
+    f = read(MATRIX, f"y = {subscript}", "return y")
+    assert [str(t) for t in settled(f).return_types] == [f"pl.Tensor[{shape}, pl.FP32]"]
+    x = array(16, 8)
+    np.testing.assert_array_equal(execute(f, x), eval(subscript))
+
+
+def test_r_031_all_indices_read_an_element() -> None:
+    f = read(MATRIX, "y = x[3, 4]", "return y")
+    x = array(16, 8)
+    assert types_of(f) == ["FP32"] and execute(f, x) == x[3, 4]
+
+
+@pytest.mark.parametrize(
+    ("subscript", "says"),
+    [
+        ("x[0:8:2, :]", "step"),
+        ("x[..., 0]", "not supported here"),
+        ("x[None, 0]", "not supported in a subscript"),
+        ("x[-1, 0]", "negative index"),
+        ("x[0, -4:]", "negative index"),
+    ],
+)
+def test_r_031_steps_ellipses_and_negative_indices_are_refused(subscript: str, says: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"(?i){says}"):
+        read(MATRIX, f"y = {subscript}")
+
+
+@pytest.mark.parametrize("subscript", ["x[0, 0, 0]", "x[0.5, 0]", "x[4:2, :]"])
+def test_r_031_what_is_no_subscript_of_the_type_is_refused(subscript: str) -> None:
+    with pytest.raises(ParserTypeError):
+        read(MATRIX, f"y = {subscript}")
+
+
+# ---- operators -----------------------------------------------------------------------------------
+
+INTEGERS = {
+    "n + m": -4,
+    "n - m": -10,
+    "n * m": -21,
+    "n // m": -3,
+    "n % m": 2,
+    "m << 2": 12,
+    "n >> 1": -4,
+    "-n": 7,
+    "n == m": False,
+    "n != m": True,
+    "n < m": True,
+    "n <= m": True,
+    "n > m": False,
+    "n >= m": False,
+    "n < m and m < n": False,
+    "n < m or m < n": True,
+    "not n < m": False,
+}
+
+
+@pytest.mark.parametrize("expression", INTEGERS)
+def test_r_032_operators_on_scalars(expression: str) -> None:
+    f = read("n: pl.INT64, m: pl.INT64", f"y = {expression}", "return y")
+    assert execute(f, -7, 3) == INTEGERS[expression]
+    assert ir.compile(f)(-7, 3) == INTEGERS[expression]
+
+
+@pytest.mark.parametrize("expression", ["n ** m", "n & m", "n | m", "n ^ m", "n @ m"])
+def test_r_032_other_operators_are_refused(expression: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Unsupported binary operator"):
+        read("n: pl.INT64, m: pl.INT64", f"y = {expression}")
+
+
+def test_r_032_comparisons_do_not_chain() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"(?i)chain"):
+        read("n: pl.INT64", "y = 0 < n < 8")
+
+
+@pytest.mark.parametrize("word", ["and", "or"])
+def test_r_032_and_and_or_evaluate_both_sides(word: str) -> None:
+    f = read("x: pl.Tensor[[4], pl.INT32], n: pl.INT64", f"y = n < 0 {word} x[2] > 0", "return y")
+    names = [op.name for op in f.body.walk()]
+    assert names.count("control.if") == 0 and names.count("memory.read") == 1
+
+
+# ---- jit annotations -----------------------------------------------------------------------------
+
+
+def test_r_033_a_layout_is_the_only_third_element_under_jit() -> None:
+    @pl.jit
+    def laid_out(x: pl.Tensor[[16, 16], pl.FP32, pl.NZ], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, 1.0)
+        return out
+
+    assert "pl.NZ" in laid_out.source() or "NZ" in laid_out.specialize().as_python()
+
+    view = pl.TensorView(stride=[32, 1], layout=pl.TensorLayout.ND)
+
+    @pl.jit
+    def viewed(y: pl.Tensor[[16, 16], pl.FP32, view], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(y, 1.0)
+        return out
+
+    with pytest.raises(TypeError, match="'y'"):
+        viewed.compile()
+
+
+def test_r_029_index_is_64_bits_wide() -> None:
+    assert INDEX.bits == 64 and FP8E4M3FN.bits == 8
