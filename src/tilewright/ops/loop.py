@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.dtypes import BF16, FP16, FP32, INDEX, INT32, DType
+from tilewright.dtypes import FP32, INDEX, INT32, DType
 from tilewright.errors import DTypeMismatch, RankMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace
@@ -158,12 +158,9 @@ def matmul(
     """
 
 
-MATMUL_RESULT: dict[DType, DType] = {FP32: FP32, FP16: FP32, BF16: FP32}
-
-
 def accumulator_dtype(dtype: DType) -> DType:
     """The dtype in which products of `dtype` accumulate: FP32 for floats, INT32 for integers."""
-    return MATMUL_RESULT.get(dtype, INT32)
+    return FP32 if dtype.is_float() else INT32
 
 
 @matmul.type_rule

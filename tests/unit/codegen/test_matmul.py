@@ -142,7 +142,7 @@ def test_transposed_operands_have_the_same_bits(a_major: str, b_major: str, isa:
 
 
 @pytest.mark.parametrize("isa", available_isas())
-@pytest.mark.parametrize("dtype", ["FP16", "BF16", "INT8", "UINT8", "INT16"])
+@pytest.mark.parametrize("dtype", ["FP16", "BF16", "FP8E4M3", "FP8E5M2", "INT8", "UINT8", "INT16"])
 def test_narrow_operands_widen_exactly(dtype: str, isa: str) -> None:
     for a_major, b_major in [("k", "n"), ("m", "k")]:
         m, n, k = 11, 70, 45
