@@ -6,10 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import compile_time, figures
+from benchmarks import compile_time, figures, traced
 from benchmarks.harness import Row, clean_environment, report, save
 
-SUITES = {"figures": figures.rows, "compile_time": compile_time.rows}
+SUITES = {
+    "figures": figures.rows,
+    "compile_time": compile_time.rows,
+    "traced": traced.rows,
+}
 RESULTS = Path(__file__).parent / "results.json"
 
 

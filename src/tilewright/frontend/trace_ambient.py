@@ -20,6 +20,8 @@ class ContextType(Protocol):
 
 
 _CONTEXT_TYPE: list[ContextType] = []
+IN_FLIGHT: dict[str, bool] = {"trace": False}
+"""Whether any thread traces; native launches watch it, for no kernel is launched meanwhile."""
 
 
 def install_context_type(cls: ContextType) -> None:

@@ -31,7 +31,7 @@ from tilewright.errors.nki_control import (
 )
 from tilewright.errors.nki_tensors import ANNOTATION_SHAPE
 from tilewright.frontend import calls, trace_loops
-from tilewright.frontend.trace_ambient import install_context_type, refusal
+from tilewright.frontend.trace_ambient import IN_FLIGHT, install_context_type, refusal
 from tilewright.frontend.trace_compare import compare_chain
 from tilewright.frontend.trace_function import KernelFrame, KernelFunction
 from tilewright.frontend.trace_grid import grid_has_multi_physical_cores
@@ -117,6 +117,7 @@ class TraceContext:
         """Builds a context and installs it as `TraceContext.global_ctx`."""
         ctx = cls(opts)
         TraceContext.global_ctx = ctx
+        IN_FLIGHT["trace"] = True
         return ctx
 
     def finalize(self) -> None:
@@ -132,6 +133,7 @@ class TraceContext:
         self.cur_scope = self.function_scope = self.kernel_scope
         if TraceContext.global_ctx is self:
             TraceContext.global_ctx = None
+            IN_FLIGHT["trace"] = False
 
     @staticmethod
     def is_nki_data(v: object) -> bool:

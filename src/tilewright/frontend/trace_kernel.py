@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -22,12 +22,15 @@ from tilewright.frontend.trace_function import ArraySpec, KernelFrame, Print
 from tilewright.frontend.trace_grid import GridDim, as_grid
 from tilewright.frontend.trace_guards import Guard
 from tilewright.frontend.trace_options import CompileOpts
-from tilewright.frontend.trace_sequences import items_of
+from tilewright.frontend.trace_sequences import as_entries, items_of
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ShapedType
 from tilewright.ops.nki_dtypes import NAMES, find_dtype
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Launch = Callable[[Sequence[Any]], None]
@@ -58,11 +61,17 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call: arrays in order, and the binding with specs in their place."""
+    """The arguments of one call: arrays in order, and the binding with specs in their place.
+
+    `given` holds the arrays as they were passed, `arrays` as numpy sees them. A plain call gives
+    arrays by position, and nothing else.
+    """
 
     bound: inspect.BoundArguments
+    given: list[Any]
     arrays: list[Array]
     key: Hashable
+    is_plain: bool = False
 
     @property
     def constants(self) -> list[Any]:
@@ -93,21 +102,31 @@ class TraceKernel(KernelBase):
         self.grid = grid
         self.prepare = prepare
         self.signature = inspect.signature(function)
-        self.gridded: dict[tuple[GridDim, ...], TraceKernel] = {}
+        self.gridded: dict[Any, Self] = {}
         self.specializations: dict[Hashable, Specialization] = {}
 
-    def __getitem__(self, grid: Any) -> TraceKernel:
+    def __getitem__(self, grid: Any) -> Self:
+        try:
+            return self.gridded[grid]
+        except (KeyError, TypeError):
+            return self._on_grid(grid)
+
+    def _on_grid(self, grid: Any) -> Self:
+        """The kernel launched over a grid; the same for the same grid."""
         dims = as_grid(grid)
-        if dims not in self.gridded:
-            kernel = TraceKernel(self.function, self.opts, prepare=self.prepare, grid=dims)
+        kernel = self.gridded.get(dims)
+        if kernel is None:
+            kernel = type(self)(self.function, self.opts, prepare=self.prepare, grid=dims)
             kernel.specializations = self.specializations
             self.gridded[dims] = kernel
-        return self.gridded[dims]
+        if all(map(is_int, as_entries(grid))):
+            self.gridded[grid] = kernel
+        return kernel
 
-    def with_options(self, **options: Any) -> TraceKernel:
+    def with_options(self, **options: Any) -> Self:
         """The kernel under other options."""
         opts = replace(self.opts, **options)
-        return TraceKernel(self.function, opts, prepare=self.prepare, grid=self.grid)
+        return type(self)(self.function, opts, prepare=self.prepare, grid=self.grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launches the kernel; gives the arrays that it returns (a tuple if it returns one)."""
@@ -120,7 +139,7 @@ class TraceKernel(KernelBase):
                 )
             return ctx.call_kernel(self, args, kwargs)
         call = self._prepare(args, kwargs)
-        return self._run(self._specialize(call), call.arrays)
+        return self.run(self._specialize(call), call)
 
     def lower(self, *args: Any, **kwargs: Any) -> Program:
         """The program that the kernel is for these arguments, without running it."""
@@ -140,21 +159,21 @@ class TraceKernel(KernelBase):
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        arrays: list[Array] = []
+        passed: list[Any] = []
         keys: list[Hashable] = []
         for name, given in bound.arguments.items():
-            bound.arguments[name] = self._argument(name, given, arrays, keys)
-        return Call(bound, arrays, (self.grid, self.opts, tuple(keys)))
+            bound.arguments[name] = self._argument(name, given, passed, keys)
+        arrays = [np.asarray(each) for each in passed]
+        is_plain = not kwargs and len(passed) == len(args) and all(map(is_array, args))
+        return Call(bound, passed, arrays, (self.grid, self.opts, tuple(keys)), is_plain)
 
-    def _argument(self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]) -> Any:
+    def _argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
         items = items_of(given) if isinstance(given, tuple) else None
         if items and any(map(is_array, items)):
-            return tuple([self._argument(name, item, arrays, keys) for item in items])
-        return self._one_argument(name, cast(Any, given), arrays, keys)
+            return tuple([self._argument(name, item, passed, keys) for item in items])
+        return self._one_argument(name, cast(Any, given), passed, keys)
 
-    def _one_argument(
-        self, name: str, given: Any, arrays: list[Array], keys: list[Hashable]
-    ) -> Any:
+    def _one_argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
         if not is_array(given):
             keys.append(constant_key(name, given))
             return given
@@ -163,7 +182,7 @@ class TraceKernel(KernelBase):
         if dtype is None:
             supported = ", ".join(NAMES.values())
             raise OPERAND_DTYPE(op=self.__name__, name=name, given=array.dtype, supported=supported)
-        arrays.append(array)
+        passed.append(given)
         keys.append((array.shape, dtype))
         return ArraySpec(array.shape, dtype)
 
@@ -203,13 +222,14 @@ class TraceKernel(KernelBase):
 
     # ------------------------------------------------------------------ running
 
-    def _run(self, made: Specialization, arrays: Sequence[Array]) -> Any:
+    def run(self, made: Specialization, call: Call) -> Any:
+        """Launches what a call was specialized to; gives the arrays that the kernel returns."""
         function = made.program[made.entry]
-        given = [*arrays, *made.constants]
+        given = [*call.arrays, *made.constants]
         for param, direction in zip(function.params, function.directions):
             if direction is ParamDirection.Out:
                 assert isinstance(param.type, ShapedType)
-                given.append(poisoned(param.type))
+                given.append(poisoned(param.type) if self.opts.checked else unwritten(param.type))
         made.launch(given)
         for place, shown in made.prints.items():
             show(shown, given[place])
@@ -234,6 +254,16 @@ def constant_key(name: str, given: Any) -> Hashable:
     except TypeError:
         raise PARAM_NOT_HASHABLE(name=name, type=type(given).__name__) from None
     return cast(Any, type(given)), repr(given) if isinstance(given, float) else given
+
+
+def is_int(given: Any) -> bool:
+    """True for an int, as the extent of a grid that needs no conversion."""
+    return type(given) is int
+
+
+def unwritten(type_: ShapedType) -> Array:
+    """A fresh output, whose elements are arbitrary until the kernel writes them."""
+    return np.empty(tuple(int(extent) for extent in type_.shape), type_.dtype.numpy)
 
 
 def poisoned(type_: ShapedType) -> Array:

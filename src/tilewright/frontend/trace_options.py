@@ -16,7 +16,9 @@ class CompileOpts:
     `predicated_if`: a branch on an affine predicate of loop variables and program ids traces both
     arms, each guarded; refused otherwise. `check_return_consistency`: helpers without nki data
     must not return any. `builtin_range`: what `range` is in a kernel. `platform_target` decides
-    limits. `extra` holds keywords that are accepted and have no effect here.
+    limits. `checked` fills outputs with NaN (or 4) before a launch, so that elements which the
+    kernel leaves unwritten show; otherwise their values are arbitrary. `extra` holds keywords that
+    are accepted and have no effect here.
     """
 
     predicated_if: bool = False
@@ -24,5 +26,6 @@ class CompileOpts:
     builtin_range: RangeMode = "unroll"
     platform_target: str = DEFAULT_TARGET
     kernel_return: bool = True
+    checked: bool = False
     grid: tuple[Any, ...] = ()
     extra: tuple[tuple[str, str], ...] = field(default=())

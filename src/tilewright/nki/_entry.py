@@ -11,8 +11,8 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from tilewright.frontend.trace_kernel import TraceKernel
 from tilewright.frontend.trace_options import CompileOpts
+from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._launch import interpret, prepare
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
@@ -43,10 +43,13 @@ def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
 def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) -> TraceKernel:
     """The traced kernel of a function, or of a kernel, under further options.
 
-    A simulated kernel is run by the interpreter, which follows the same order of operations.
+    A simulated kernel is run by the interpreter, which follows the same order of operations, and
+    its outputs show which elements it leaves unwritten.
     """
     kernel = func if isinstance(func, TraceKernel) else None
     function = cast(FunctionType, func if kernel is None else kernel.function)
+    if simulated:
+        options = {**options, "checked": True}
     opts = with_keywords(CompileOpts() if kernel is None else kernel.opts, options)
     grid = () if kernel is None else kernel.grid
     return TraceKernel(function, opts, prepare=interpret if simulated else prepare, grid=grid)

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+from tilewright.abi import Signature, TensorParam
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
+from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.driver import compile_program
+from tilewright.jit.kernels import NativeKernel
 
 Launch = Callable[[Sequence[Any]], None]
 
 
+class CompiledLaunch:
+    """A compiled program, ready to run on arrays, one per parameter."""
+
+    def __init__(self, compiled: CompiledProgram) -> None:
+        self.compiled = compiled
+
+    def __call__(self, arrays: Sequence[Any]) -> None:
+        self.compiled(*arrays)
+
+    @cached_property
+    def kernel(self) -> NativeKernel | None:
+        """The machine code, if that is what runs."""
+        kernel = self.compiled.kernel
+        return kernel if isinstance(kernel, NativeKernel) else None
+
+    def returning(self, results: tuple[int, ...], returns_tuple: bool) -> Signature:
+        """The signature of a call that gives the results, and lets the runtime make the outputs."""
+        signature = self.compiled.signature
+        params = tuple(
+            replace(p, implicit=True) if isinstance(p, TensorParam) and p.direction == "out" else p
+            for p in signature.params
+        )
+        return Signature(params, results, returns_tuple)
+
+
 def prepare(program: Program) -> Launch:
-    """The only function of `program`, compiled, ready to run on arrays, one per parameter."""
+    """The only function of `program`, compiled."""
     (entry,) = program.functions
-    compiled = compile_program(program, entry)
-
-    def launch(arrays: Sequence[Any]) -> None:
-        compiled(*arrays)
-
-    return launch
+    return CompiledLaunch(compile_program(program, entry))
 
 
 def interpret(program: Program) -> Launch:

@@ -16,7 +16,6 @@ from tilewright.frontend.trace_index import (
     TileMaskIntersection,
     mask,
 )
-from tilewright.frontend.trace_kernel import TraceKernel
 from tilewright.frontend.trace_ops import NKIFunc
 from tilewright.frontend.trace_options import CompileOpts
 from tilewright.frontend.trace_predicates import (
@@ -48,6 +47,7 @@ from tilewright.frontend.trace_tensors import (
     nki_tensor,
     tensor,
 )
+from tilewright.nki._kernel import TraceKernel
 
 
 def get_cur_scope() -> Scope:

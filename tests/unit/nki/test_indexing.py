@@ -21,7 +21,7 @@ X = np.arange(128 * 48, dtype=np.float32).reshape(128, 48)
 def run(body: Callable[..., Any], shape: tuple[int, ...], *arrays: Any, grid: Any = ()) -> Any:
     """What a kernel gives whose body stores into an output of `shape`."""
 
-    @nki.jit
+    @nki.jit(checked=True)
     def kernel(*tensors):
         out = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
         body(out, *tensors)

@@ -333,8 +333,8 @@ def test_mutable_parameters_are_updated_in_place() -> None:
     assert result is total and np.array_equal(total, A[:4] + 1)
 
 
-def test_unwritten_elements_are_poisoned() -> None:
-    @nki.jit
+def test_unwritten_elements_are_poisoned_in_checked_mode() -> None:
+    @nki.jit(checked=True)
     def kernel(x):
         out = nl.ndarray((4, 64), dtype=x.dtype, buffer=nl.shared_hbm)
         nl.store(out[0:2], nl.load(x[0:2]))

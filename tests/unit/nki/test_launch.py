@@ -1,0 +1,190 @@
+"""Warm launches: what the native entry answers itself, and what sends a call back to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+import tilewright.nki.typing as nt
+from tilewright.nki._kernel import TraceKernel
+from tilewright.nki._launch import prepare
+from tilewright.runtime.native import missing_assumption
+
+pytestmark = pytest.mark.skipif(bool(missing_assumption()), reason=missing_assumption())
+X = np.arange(64, dtype=np.float32).reshape(4, 16)
+FACTOR = 2.0
+TABLE = [2.0]
+
+
+class Counting(TraceKernel):
+    """Counts the calls that reach Python."""
+
+    slow = 0
+
+    def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+        self.slow += 1
+        return super().call_slowly(*args, **kwargs)
+
+
+def kernel_of(function: Callable[..., Any], **options: Any) -> Counting:
+    return Counting(function, nki.CompileOpts(**options), prepare=prepare)  # type: ignore[arg-type]
+
+
+def scaled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * FACTOR)
+    return out
+
+
+def test_the_second_call_like_the_first_reaches_no_python() -> None:
+    kernel = kernel_of(scaled)
+    first, second = kernel(X), kernel(X)
+    assert kernel.slow == 1
+    assert first is not second
+    np.testing.assert_array_equal(second, X * 2)
+
+
+def test_each_grid_has_a_native_entry_of_its_own() -> None:
+    def rows(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        i = nl.program_id(0)
+        nl.store(out[i : i + 1], nl.load(x[i : i + 1]) + nl.num_programs(0))
+        return out
+
+    kernel = kernel_of(rows)
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel[4](X), X + 4)
+        np.testing.assert_array_equal(kernel[(2,)](X)[:2], X[:2] + 2)
+    assert (kernel[4].slow, kernel[2].slow) == (1, 1)
+    assert kernel[(4,)] is kernel[4]
+
+
+def test_another_shape_or_dtype_is_traced_anew_and_then_native_too() -> None:
+    kernel = kernel_of(scaled)
+    for _ in range(2):
+        for x in (X, X[:2], X.astype(np.float16)):
+            assert kernel(x).dtype == x.dtype and kernel(x).shape == x.shape
+    assert kernel.slow == 3
+
+
+def test_a_rebound_global_forces_a_new_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(scaled)
+    kernel(X)
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    np.testing.assert_array_equal(kernel(X), X * 3)
+    np.testing.assert_array_equal(kernel(X), X * 3)
+    assert kernel.slow == 2
+
+
+def test_a_changed_cell_forces_a_new_trace() -> None:
+    bias = 1.0
+
+    def biased(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) + bias)
+        return out
+
+    kernel = kernel_of(biased)
+    kernel(X)
+    bias = 5.0
+    np.testing.assert_array_equal(kernel(X), X + 5)
+
+
+def test_a_shadowed_builtin_forces_a_new_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) + float(len([1, 2])))
+        return out
+
+    kernel = kernel_of(counted)
+    kernel(X)
+    monkeypatch.setitem(globals(), "len", lambda items: 7)
+    np.testing.assert_array_equal(kernel(X), X + 7)
+
+
+def test_what_cannot_be_watched_keeps_calls_in_python() -> None:
+    def looked_up(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) * TABLE[0])
+        return out
+
+    kernel = kernel_of(looked_up)
+    kernel(X)
+    try:
+        TABLE[0] = 4.0
+        np.testing.assert_array_equal(kernel(X), X * 4)
+    finally:
+        TABLE[0] = 2.0
+    assert kernel.slow == 2 and not kernel.variants
+
+
+def test_constant_arguments_select_their_own_trace() -> None:
+    def powered(x, n=1):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) * n)
+        return out
+
+    kernel = kernel_of(powered)
+    for n in (2, 3, 2):
+        np.testing.assert_array_equal(kernel(X, n), X * n)
+    np.testing.assert_array_equal(kernel(X, n=4), X * 4)
+    np.testing.assert_array_equal(kernel(X), X)
+    np.testing.assert_array_equal(kernel(X), X)
+
+
+def test_arrays_that_do_not_fit_the_native_entry_give_the_same() -> None:
+    kernel = kernel_of(scaled)
+    kernel(X)
+    np.testing.assert_array_equal(kernel(np.asfortranarray(X)), X * 2)
+    np.testing.assert_array_equal(kernel(X.view(np.memmap)), X * 2)
+    assert kernel.slow == 3 and len(kernel.variants) == 1
+
+
+def test_an_updated_parameter_comes_back_itself() -> None:
+    def add(x, total: nt.mutable_tensor):
+        nl.store(total, nl.load(total) + nl.load(x))
+        return total
+
+    kernel, total = kernel_of(add), np.zeros_like(X)
+    assert kernel(X, total) is total and kernel(X, total) is total
+    np.testing.assert_array_equal(total, 2 * X)
+    assert kernel.slow == 1
+
+
+def test_a_tuple_of_one_comes_back_as_a_tuple() -> None:
+    def outer(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return (out,)
+
+    kernel = kernel_of(outer)
+    for _ in range(2):
+        (got,) = kernel(X)
+        np.testing.assert_array_equal(got, X)
+    assert kernel.slow == 1
+
+
+def test_unwritten_elements_show_in_checked_mode_only() -> None:
+    def half(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[0:2], nl.load(x[0:2]))
+        return out
+
+    kernel = kernel_of(half, checked=True)
+    for _ in range(2):
+        assert np.isnan(kernel(X)[2:]).all()
+    assert np.isnan(nki.simulate_kernel(half, X)[2:]).all()
+    assert not kernel.variants
+
+
+def test_tensors_of_torch_come_back_as_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    kernel, x = kernel_of(scaled), torch.ones(4, 16)
+    for _ in range(3):
+        assert torch.equal(kernel(x), x * 2)
+    assert isinstance(kernel(X), np.ndarray)
