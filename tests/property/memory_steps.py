@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from property.generator import Generator, Rejected, is_plain, step
-from property.steps import left, loop_attrs, partner, window
+from property.steps import frozen, left, loop_attrs, partner, window
 from tilewright.dtypes import BOOL, FP32, INDEX, INT32
 from tilewright.ir.affine import Access, Constraint, Symbol, as_expr, symbols
 from tilewright.ir.core import Block, Value
@@ -168,7 +168,7 @@ def tiled_loop(g: Generator) -> None:
     bounds = (g.builder.index(0), count, g.builder.index(1))
     params = [Value(ScalarType(INDEX), "i"), Value(out.type)]
     body = Block(tuple(params))
-    with g.scope() as scope, g.builder.inside(body):
+    with frozen(g), g.scope() as scope, g.builder.inside(body):
         scope.append(params[0])
         start = arith.mul(params[0], g.builder.index(block))
         tile = memory.load(source, [start, 0], shapes=(block, columns))
@@ -193,7 +193,7 @@ def accumulation(g: Generator) -> None:
     init = matmul.matmul(first, shape.slice_(b, [0, 0], shape=(block, n)))
     params = [Value(ScalarType(INDEX), "k"), Value(init.type)]
     body = Block(tuple(params))
-    with g.scope() as scope, g.builder.inside(body):
+    with frozen(g), g.scope() as scope, g.builder.inside(body):
         scope.extend(params)
         at = arith.mul(params[0], g.builder.index(block))
         left_part = shape.slice_(a, [0, at], shape=(m, block))
@@ -220,7 +220,7 @@ def scalar_loop(g: Generator) -> None:
     inits = [g.scalar(FP32), g.builder.index(g.small(0, 5))]
     params = [Value(ScalarType(INDEX), "i"), *(Value(init.type) for init in inits)]
     body = Block(tuple(params))
-    with g.scope() as scope, g.builder.inside(body):
+    with frozen(g), g.scope() as scope, g.builder.inside(body):
         scope.extend(params)
         rest = [g.index(0, g.extent(extent) - 1) for extent in x.type.shape[1:]]
         here = memory.read(x, [params[0], *rest])
@@ -246,7 +246,7 @@ def scalar_branch(g: Generator) -> None:
     arms: list[Block] = []
     for _ in range(2):
         arm = Block(())
-        with g.scope(), g.builder.inside(arm):
+        with frozen(g), g.scope(), g.builder.inside(arm):
             g.grow(g.small(0, 2))
             scalar = arith.mul(here, g.scalar(FP32))
             control.yield_((scalar, elementwise.add(x, partner(g, x))))

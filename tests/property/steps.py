@@ -329,6 +329,16 @@ def carrying(g: Generator, inits: Sequence[Value], params: Sequence[Value]) -> I
             param.direction = direction
 
 
+@contextmanager
+def frozen(g: Generator) -> Iterator[None]:
+    """For the duration no version of a parameter may be written."""
+    outer, g.carried = g.carried, set()
+    try:
+        yield
+    finally:
+        g.carried = outer
+
+
 def region(g: Generator, params: list[Value], wanted: list[Value]) -> Block:
     """A region of a few steps."""
     block = Block(tuple(params))
@@ -423,7 +433,7 @@ def repetition(g: Generator) -> None:
         control.condition(arith.gt(test.params[0], g.builder.index(0)))
     params = [Value(init.type) for init in inits]
     block = Block(tuple(params))
-    with g.scope() as scope, g.builder.inside(block):
+    with frozen(g), g.scope() as scope, g.builder.inside(block):
         scope.extend(params)
         new = advance(g, params[1])
         g.grow(g.small(1, 3))
