@@ -1,4 +1,3 @@
-
 """Rows R-028 to R-033: types, literals, closures, subscripts, operators."""
 
 from __future__ import annotations
