@@ -315,6 +315,7 @@ def carrying(g: Generator, inits: Sequence[Value], params: Sequence[Value]) -> I
     Nothing inside may read the versions from before.
     """
     state = g.state()
+    g.carried = set()
     for init, inner in zip(inits, params, strict=True):
         param = g.versions.get(init)
         if param is not None:

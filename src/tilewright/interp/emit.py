@@ -21,7 +21,7 @@ from tilewright.ir.affine import Expr, Operand, Symbol
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OpDef, values_of
-from tilewright.ir.types import ScalarType
+from tilewright.ir.types import ScalarType, ShapedType
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,9 @@ def emit_call(e: Emitter, op: Operation) -> None:
     e.text.line(f"{', '.join(results)} = {call}" if results else call)
     for result, target in targets.items() if len(results) > 1 else ():
         e.text.line(f"{results[result]} = put({target}, {results[result]})")
+    for value, name in zip(op.results, results, strict=True):
+        if isinstance(value.type, ShapedType) and not value.type.shape:
+            e.text.line(f"{name} = np.asarray({name})")  # numpy gives scalars for rank 0
 
 
 def _take_over(e: Emitter, op: Operation, args: list[str]) -> dict[int, str]:

@@ -284,6 +284,15 @@ def test_an_out_parameter_is_poisoned_in_checked_mode() -> None:
     assert np.isnan(x).all()
 
 
+def test_an_array_without_axes_can_be_written() -> None:
+    def body(x: Value):  # type: ignore[no-untyped-def]
+        total = reduce.sum_(x, axes=(0, 1), keepdims=False)
+        return [scale_in_place(total, two()), total], []
+
+    new, old = interp.run(scaling([("x", TENSOR, IN)], body), "f", [ones()])
+    assert (new, old) == (64, 32)
+
+
 class Words:
     """Stands for compiled words."""
 
