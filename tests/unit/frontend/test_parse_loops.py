@@ -10,6 +10,7 @@ from tilewright.errors import (
     ParserSyntaxError,
     ParserTypeError,
     ScopeIsolationError,
+    StaleRead,
     UnsupportedFeatureError,
 )
 from tilewright.ir.enums import ForKind
@@ -321,3 +322,46 @@ def test_a_malformed_loop_is_refused_at_its_line(case: str) -> None:
         pl.parse(text, f"<{case}>")
     span = getattr(caught.value, "span", None)
     assert span is not None and span.line >= 3
+
+
+def test_a_parameter_rebound_to_values_in_a_loop_is_carried_as_a_value() -> None:
+    @pl.function
+    def f(x: TA, acc: pl.InOut[TA], out: pl.Out[TA]) -> TA:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            for i in pl.range(3):
+                acc = pl.add(acc, x)
+            out[:] = acc
+        return out
+
+    x, acc, out = array(64, 16), array(64, 16, seed=1), np.zeros((64, 16), np.float32)
+    kept = acc.copy()
+    execute(f, x, acc, out)
+    np.testing.assert_array_equal(acc, kept)
+    np.testing.assert_array_equal(out, ((kept + x) + x) + x)
+
+
+def test_what_is_written_must_not_depend_on_the_path() -> None:
+    text = """
+@pl.function(type=pl.FunctionType.InCore)
+def f(x: pl.Tensor[[16], pl.FP32], a: pl.Out[pl.Tensor[[16], pl.FP32]],
+      b: pl.Out[pl.Tensor[[16], pl.FP32]], n: pl.INDEX):
+    if n > 3:
+        target = a
+    else:
+        target = b
+    target[:] = x
+"""
+    with pytest.raises(StaleRead, match="'target' names here depends on the path taken"):
+        pl.parse(text)
+
+
+def test_a_part_is_not_written_after_its_parameter_was() -> None:
+    text = """
+@pl.function(type=pl.FunctionType.InCore)
+def f(x: pl.Tensor[[16], pl.FP32], out: pl.Out[pl.Tensor[[16], pl.FP32]]):
+    part = out[0:8]
+    out[4:12] = x[0:8]
+    part[0:4] = x[0:4]
+"""
+    with pytest.raises(StaleRead, match="A part of 'out' is written after 'out' itself was"):
+        pl.parse(text)
