@@ -13,6 +13,7 @@ _ROOMS = frozenset(
 )  # fmt: skip
 _HOMES = {
     "CacheConfig": "cache",
+    "CompileProfiler": "runtime",
     "CompiledProgram": "jit",
     "RunConfig": "runtime",
     "cache_stats": "cache",

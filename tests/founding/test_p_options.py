@@ -274,3 +274,14 @@ def test_p099_the_founding_example(tmp_path: Path) -> None:
 def test_ordinary_compilations_write_nothing() -> None:
     add_c.compile()
     assert os.listdir() == []
+
+
+def test_the_choices_are_where_each_surface_expects_them() -> None:
+    import tilewright
+    from tilewright import ir
+    from tilewright.jit import CompiledProgram
+
+    assert passes.PassDumpLevel is ir.PassDumpLevel is PassDumpLevel
+    assert passes.MemoryPlanner is MemoryPlanner and passes.RuntimeKind is RuntimeKind
+    assert ir.OptimizationStrategy is OptimizationStrategy
+    assert tilewright.CompileProfiler is CompileProfiler and ir.CompiledProgram is CompiledProgram

@@ -3,6 +3,7 @@
 from typing import Any
 
 import tilewright
+from tilewright.choices import OptimizationStrategy, PassDumpLevel
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import (
@@ -60,13 +61,21 @@ from tilewright.ir.verify import verify
 from tilewright.source import Span
 
 
-
 def compile(program: Program | Function, *args: Any, **kwargs: Any) -> Any:
     """Compiles a program into a callable; see `tilewright.jit.compile` for the options."""
     return tilewright.jit.compile(program, *args, **kwargs)
 
 
+def __getattr__(name: str) -> Any:
+    """`ir.CompiledProgram`, which is made above this room."""
+    if name == "CompiledProgram":
+        return tilewright.jit.CompiledProgram
+    raise AttributeError(f"module 'tilewright.ir' has no attribute '{name}'")
+
+
 __all__ = [
+    "PassDumpLevel",
+    "OptimizationStrategy",
     "ArrayType",
     "AtomicType",
     "Block",

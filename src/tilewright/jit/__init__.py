@@ -9,13 +9,15 @@ if TYPE_CHECKING:
     from tilewright.jit._arguments import RUNTIME, constexpr
     from tilewright.jit.compiled import CompiledProgram
     from tilewright.jit.decorator import JITFunction, jit
+    from tilewright.jit.distributed import DistributedCompiledProgram
     from tilewright.jit.driver import compile, compile_program
-    from tilewright.jit.options import CompileProfiler
+    from tilewright.runtime.profiling import CompileProfiler
 
 _HOMES = {
     "RUNTIME": "_arguments",
     "CompileProfiler": "options",
     "CompiledProgram": "compiled",
+    "DistributedCompiledProgram": "distributed",
     "JITFunction": "decorator",
     "compile": "driver",
     "compile_program": "driver",
@@ -35,6 +37,7 @@ __all__ = [
     "RUNTIME",
     "CompileProfiler",
     "CompiledProgram",
+    "DistributedCompiledProgram",
     "JITFunction",
     "compile",
     "compile_program",

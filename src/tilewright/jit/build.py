@@ -16,7 +16,7 @@ from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureE
 from tilewright.ir.core import Function, Program
 from tilewright.ir.verify import verify
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
-from tilewright.jit.options import CompileOptions, CompileProfiler
+from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
 from tilewright.ops import control, host
 from tilewright.passes import pipeline
@@ -28,6 +28,7 @@ from tilewright.passes.context import (
     VerificationLevel,
 )
 from tilewright.runtime.config import PassDumpLevel
+from tilewright.runtime.profiling import CompileProfiler
 from tilewright.target import Target
 
 
@@ -48,7 +49,7 @@ class Timings:
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
             profiler = CompileProfiler.current()
             if profiler is not None:
-                profiler.seconds[name] = profiler.seconds.get(name, 0.0) + spent
+                profiler.add(name, spent)
 
 
 @dataclass

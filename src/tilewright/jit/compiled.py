@@ -121,16 +121,34 @@ class CompiledProgram(Launcher):
         short = self.by_return
         return short is not None and len(short.signature.explicit) < len(self.signature.explicit)
 
-    def prepare(self) -> CompiledProgram:
+    def load(self) -> CompiledProgram:
         """Loads the machine code, so that the first call does not."""
         self.set_variants(self.variants_of())
         self._is_prepared = True
         return self
 
+    def prepare(self) -> CompiledProgram:
+        """Another name of `load`."""
+        return self.load()
+
+    def explain(self) -> str:
+        """What runs how: one kernel, or several, or the interpreter, and why."""
+        together = getattr(self.kernel, "together", None)
+        if together is not None:
+            return together.explain(self.name)
+        how = "one kernel" if isinstance(self.kernel, NativeKernel) else "interpreted, as asked for"
+        return f"{self.name}: {how}"
+
+    @property
+    def graphs(self) -> Mapping[str, Any]:
+        """For each Graph function that is launched: how often it was recorded and replayed."""
+        together = getattr(self.kernel, "together", None)
+        return {} if together is None else together.graphs
+
     def call_slowly(self, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """One call with every check done in Python; `config` has controls of the run."""
         if not self._is_prepared:
-            self.prepare()
+            self.load()
         return self.run(args, kwargs, config)
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:

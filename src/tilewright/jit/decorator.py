@@ -36,6 +36,7 @@ from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
+from tilewright.jit.together import SeveralKernels, find_reason
 from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
@@ -112,7 +113,7 @@ class JITFunction(Launcher):
         """`compile`, with every binary ready to run; nothing is executed."""
         compiled = self.compile(*args, config=config, **kwargs)
         for each in compiled.entries:
-            each.prepare()
+            each.load()
         return compiled
 
     def specialize(self, *args: Any, **kwargs: Any) -> Program:
@@ -252,12 +253,17 @@ class JITFunction(Launcher):
 
         def make() -> tuple[Program, Generated]:
             program = self._specialized(request)
+            if find_reason(program, self.name, options) is not None:
+                raise SeveralKernels(program)
             driver.report(program, options)
             return program, generate(program, self.name, options)
 
         policy = current_config(request.cache_config)
         reason = None if request.graph.is_portable else "it calls functions that only IR identifies"
-        artifact = _persistent.obtain(request.key, policy, make, bypass=reason)
+        try:
+            artifact = _persistent.obtain(request.key, policy, make, bypass=reason)
+        except SeveralKernels as several:
+            return driver.compile_program(several.program, self.name, options)
         return CompiledProgram(artifact, options)
 
     def _specialized(self, request: Request) -> Program:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.cache import current_config
 from tilewright.errors import InvalidOperationError
+from tilewright.interp.facts import Facts
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType
 from tilewright.ir.equal import content_hash
@@ -15,7 +16,9 @@ from tilewright.jit._persistent import obtain
 from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
+from tilewright.jit.distributed import DistributedCompiledProgram, ranks_of
 from tilewright.jit.options import CompileOptions, resolve_options
+from tilewright.jit.together import build_together, find_reason
 from tilewright.ops import control
 from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
@@ -64,6 +67,9 @@ def _compile_entry(
             f"program '{program.name}' has no function '{entry}'",
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
+    reason = find_reason(program, entry, options) if options.execution == "native" else None
+    if reason is not None:
+        return _several(program, entry, options, reason)
     policy = current_config()
     is_plain = not options.is_fresh and options.execution == "native"
     if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:
@@ -72,6 +78,16 @@ def _compile_entry(
     artifact = obtain(Key(parts), policy, lambda: (program, generate(program, entry, options)))
     artifact.program = program
     return CompiledProgram(artifact, options)
+
+
+def _several(
+    program: Program, entry: str, options: CompileOptions, reason: str
+) -> CompiledProgram:
+    """A program that is more than one kernel."""
+    artifact = build_together(program, entry, options, reason, ranks_of(options))
+    is_distributed = options.distributed is not None or Facts(program).is_host(program[entry])
+    make = DistributedCompiledProgram if is_distributed else CompiledProgram
+    return make(artifact, options)
 
 
 def _program_of(function: Function) -> Program:

@@ -65,14 +65,12 @@ class NativeKernel:
 
 
 class InterpretedKernel:
-    """A program that the interpreter runs, called like compiled code."""
+    """A program that the interpreter runs, called like compiled code; `options` are its own."""
 
-    def __init__(
-        self, program: Program, entry: str, manifest: Manifest, *, checked: bool = False
-    ) -> None:
+    def __init__(self, program: Program, entry: str, manifest: Manifest, **options: Any) -> None:
         self.manifest = manifest
         self.entry = entry
-        self._make: Callable[[], Interpreter] = lambda: Interpreter(program, checked=checked)
+        self._make: Callable[[], Interpreter] = lambda: Interpreter(program, **options)
 
     @cached_property
     def interpreter(self) -> Interpreter:

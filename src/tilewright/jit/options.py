@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,44 +28,12 @@ from tilewright.runtime.config import (
     RunConfig,
     RuntimeKind,
 )
+from tilewright.runtime.profiling import CompileProfiler
 from tilewright.runtime.variants import Guard
 
 on_context_change(process.bump_epoch)
 
 Execution = Literal["native", "interpret", "checked"]
-
-
-class CompileProfiler:
-    """`with CompileProfiler() as p:` measures the stages of every compilation inside it.
-
-    `seconds` are the times by stage, over all compilations; a report is written to each one's
-    output directory.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def __enter__(self) -> CompileProfiler:
-        _PROFILERS.stack.append(self)
-        process.bump_epoch()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _PROFILERS.stack.pop()
-        process.bump_epoch()
-
-    @staticmethod
-    def current() -> CompileProfiler | None:
-        """The innermost active profiler of this thread, or None."""
-        return _PROFILERS.stack[-1] if _PROFILERS.stack else None
-
-
-class _Profilers(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[CompileProfiler] = []
-
-
-_PROFILERS = _Profilers()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Passes: from the tile IR that a front end gives to the loop IR that code generation reads."""
 
+from tilewright.choices import MemoryPlanner, OptimizationStrategy, PassDumpLevel, RuntimeKind
 from tilewright.passes.context import (
     CallbackInstrument,
     DiagnosticCheck,
@@ -16,6 +17,10 @@ from tilewright.passes.context import (
 )
 
 __all__ = [
+    "RuntimeKind",
+    "PassDumpLevel",
+    "OptimizationStrategy",
+    "MemoryPlanner",
     "CallbackInstrument",
     "DiagnosticCheck",
     "DiagnosticCheckSet",

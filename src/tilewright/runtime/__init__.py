@@ -2,6 +2,7 @@
 
 from tilewright.runtime.config import (
     BackendType,
+    DistributedConfig,
     ExecutionMode,
     MemoryPlanner,
     OptimizationStrategy,
@@ -9,9 +10,12 @@ from tilewright.runtime.config import (
     RunConfig,
     RuntimeKind,
 )
+from tilewright.runtime.profiling import CompileProfiler
 
 __all__ = [
     "BackendType",
+    "CompileProfiler",
+    "DistributedConfig",
     "ExecutionMode",
     "MemoryPlanner",
     "OptimizationStrategy",

@@ -3,54 +3,46 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import Any, cast
 
+from tilewright.choices import (
+    BackendType,
+    ExecutionMode,
+    MemoryPlanner,
+    OptimizationStrategy,
+    PassDumpLevel,
+    RuntimeKind,
+)
 
-class BackendType(Enum):
-    """Accelerator family whose limits are checked; every one runs on the CPU backend."""
-
-    Ascend910B = "Ascend910B"
-    Ascend950 = "Ascend950"
-
-
-class ExecutionMode(Enum):
-    """Whether the target is a simulator or a board; both run on the CPU backend."""
-
-    SIMULATOR = "simulator"
-    ONBOARD = "onboard"
-
-
-class OptimizationStrategy(Enum):
-    """Which pipeline of passes runs."""
-
-    Default = "Default"
-    DebugTileOptimization = "DebugTileOptimization"
-
-
-class PassDumpLevel(Enum):
-    """How much of the program is written after each pass."""
-
-    NONE = 0
-    CONCISE = 1
-    EXPLICIT = 2
+__all__ = [
+    "PLATFORMS",
+    "BackendType",
+    "DistributedConfig",
+    "ExecutionMode",
+    "MemoryPlanner",
+    "OptimizationStrategy",
+    "PassDumpLevel",
+    "RunConfig",
+    "RuntimeKind",
+    "resolve_platform",
+]
 
 
-class MemoryPlanner(Enum):
-    """Who assigns addresses of on-chip memory."""
+@dataclass(frozen=True)
+class DistributedConfig:
+    """On which devices a program runs: one rank for each entry of `device_ids`."""
 
-    PYPTO = "PYPTO"
-    PTOAS = "PTOAS"
+    device_ids: Sequence[int] = (0,)
+    num_sub_workers: int = 0
+    runtime: Any = None
+    aicpu_thread_num: int | None = None
 
-
-class RuntimeKind(Enum):
-    """Which orchestration runtime the program is built for."""
-
-    TENSORMAP_AND_RINGBUFFER = "tensormap_and_ringbuffer"
-    HOST_BUILD_GRAPH = "host_build_graph"
-    AICPU_BUILD_GRAPH = "aicpu_build_graph"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device_ids", tuple(self.device_ids))
+        if not self.device_ids:
+            raise ValueError("device_ids is empty: a program runs on one rank at least")
 
 
 PLATFORMS: Mapping[str, tuple[BackendType, ExecutionMode]] = {
