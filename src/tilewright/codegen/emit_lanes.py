@@ -6,35 +6,81 @@ j mod 16 of accumulator (j // 16) mod 4.
 
 from __future__ import annotations
 
+from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
 from tilewright.codegen.index import Num
 from tilewright.codegen.long_words import LONG_WORDS
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
+from tilewright.codegen.work import Work, index_expr
 from tilewright.errors import InternalError
+from tilewright.ir.affine import Symbol, coefficient, symbols
 from tilewright.ir.core import Block, Operation
+from tilewright.ops import loop
 
 ACCUMULATORS = 4
 SHORT_BODY, TURNING_BODY = 8, 12
 LONG_WORD = 12
+LANES_PER_CELL = 1 << 14
+ORDERED = (loop.check_index, loop.alloc, loop.copy, loop.matmul)
 
 
 def emit_lanes(e: Emitter, op: Operation) -> None:
     """One lanes loop, with its reductions."""
     if e.lanes is not None:
         raise InternalError("a lanes loop stands inside another")
-    LaneLoop(e, op).write()
+    low, high = (e.num(value) for value in op.operands[:2])
+    count = e.index.maximum(e.index.sub(high, low), 0)
+    work = estimate_loop(op)
+    outermost = e.depth == 0 and not isinstance(e, CellEmitter)
+    if outermost and is_long(work) and has_independent_lanes(op):
+        share_lanes(e, op, low, count, work)
+        return
+    LaneLoop(e, op, low, count).write()
+
+
+def share_lanes(e: Emitter, op: Operation, low: Num, count: Num, work: Work) -> None:
+    """A long loop over lanes in pieces, which all threads may run."""
+    index = e.index
+    cells = index.floordiv(index.add(count, LANES_PER_CELL - 1), LANES_PER_CELL)
+
+    def write(cell: CellEmitter, number: Num) -> None:
+        start = cell.index.mul(number, LANES_PER_CELL)
+        left = cell.index.sub(cell.capture_num(count), start)
+        whole = isinstance(count, int) and count % LANES_PER_CELL == 0
+        size = LANES_PER_CELL if whole else cell.index.minimum(left, LANES_PER_CELL)
+        LaneLoop(cell, op, cell.index.add(cell.capture_num(low), start), size).write()
+
+    run_cells(e, cells, work, write)
+
+
+def has_independent_lanes(op: Operation) -> bool:
+    """Whether the order of the lanes shows nowhere: every lane stores to elements of its own."""
+    body = op.regions[0]
+    if op.operands[3] or any(inner.regions for inner in body.ops):
+        return False
+    if any(inner.opdef in ORDERED for inner in body.ops):
+        return False
+    counter = body.params[0].symbol
+    stores = [inner for inner in body.ops if inner.opdef is loop.store]
+    return all(moves_with(store, counter) for store in stores)
+
+
+def moves_with(store: Operation, counter: Symbol) -> bool:
+    """Whether an index of a store is the counter, scaled and shifted."""
+    exprs = [index_expr(value) for value in store.operands[1]]
+    known = [expr for expr in exprs if expr is not None]
+    moving = [expr for expr in known if counter in symbols(expr)]
+    return len(moving) == 1 and isinstance(coefficient(moving[0], counter), int)
 
 
 class LaneLoop:
-    """Writes one lanes loop."""
+    """Writes one lanes loop: `count` lanes, the first of which has the number `low`."""
 
-    def __init__(self, e: Emitter, op: Operation) -> None:
-        self.e, self.op = e, op
-        low, high, _, inits = op.operands
-        self.low = e.num(low)
-        self.count = e.index.maximum(e.index.sub(e.num(high), self.low), 0)
+    def __init__(self, e: Emitter, op: Operation, low: Num, count: Num) -> None:
+        self.e, self.op, self.low, self.count = e, op, low, count
+        inits = op.operands[3]
         self.body: Block = op.regions[0]
         self.reductions = Reductions(e, op.attrs["combine"], inits)
         self.turns = bool(inits) and body_size(self.body) > TURNING_BODY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -218,3 +220,39 @@ def test_a_kernel_leaves_when_it_is_asked_to() -> None:
         current_context().clear_cancel()
     kernel(x, y)
     assert (x == y).all()
+
+
+@pytest.mark.parametrize("n", [500_000, 1 << 19])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_long_loops_over_lanes_are_shared(n: int, dynamic: bool) -> None:
+    def body(k: Value, x: Value, y: Value) -> None:
+        def lane(i: Value) -> None:
+            far = loop.load(x, (arith.sub(index(n - 1), i),), None)
+            loop.store(y, (i,), arith.add(arith.exp(far), k), arith.ne(i, index(7)))
+
+        lanes(loop.extent(y, axis=0), lane)
+
+    size: Any = symbol("n", 0) + 0 if dynamic else n
+    params = [("k", ScalarType(FP32), IN), ("x", buffer(size), IN), ("y", buffer(size), INOUT)]
+    kernel = native(kernel_program(params, body), available_isas()[0])
+    assert kernel.manifest.parallel
+    x, y = data(n), np.full(n, -1, np.float32)
+    kernel(2.5, x, y)
+    np.testing.assert_allclose(np.delete(y, 7), np.delete(np.exp(x[::-1]) + 2.5, 7), rtol=1e-6)
+    assert y[7] == -1
+
+
+def test_lanes_that_store_to_the_same_element_keep_their_order() -> None:
+    def body(x: Value, y: Value) -> None:
+        def lane(i: Value) -> None:
+            loop.store(y, (arith.mod(i, index(100)),), loop.load(x, (i,), None), None)
+            loop.store(y, (index(100),), loop.load(x, (i,), None), None)
+
+        lanes(500_000, lane)
+
+    p = kernel_program([("x", buffer(500_000), IN), ("y", buffer(101), INOUT)], body)
+    kernel = native(p, available_isas()[0])
+    assert not kernel.manifest.parallel
+    x, y = data(500_000), np.zeros(101, np.float32)
+    kernel(x, y)
+    np.testing.assert_array_equal(y, np.append(x[-100:], x[-1]))
