@@ -10,11 +10,12 @@ import pytest
 
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.frontend.text import parse
-from tilewright.passes import function, inline_calls, split_reductions
+from tilewright.passes import function, inline_calls, simplify, split_reductions
 from tilewright.passes.pipeline import PIPELINE
 
 PASSES = {
     "inline_calls": inline_calls,
+    "simplify": simplify,
     "split_reductions": split_reductions,
     "lower_entry": function,
 }

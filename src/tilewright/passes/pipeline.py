@@ -14,6 +14,7 @@ from tilewright.passes.context import (
 )
 from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
+from tilewright.passes.simplify import simplify
 from tilewright.passes.split_reductions import split_reductions
 
 REGISTERED = (contract, regions, scans, single)
@@ -24,6 +25,7 @@ Pass = Callable[[Program, str], Program]
 
 PIPELINE: tuple[Pass, ...] = (
     inline_calls,  # first: lowering sees one function
+    simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
     lower_entry,
 )
