@@ -6,14 +6,14 @@ j mod 16 of accumulator (j // 16) mod 4.
 
 from __future__ import annotations
 
-from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_long, run_cells
+from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
 from tilewright.codegen.index import Num
 from tilewright.codegen.long_words import LONG_WORDS
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
-from tilewright.codegen.work import Work, index_expr
+from tilewright.codegen.work import Work, estimate_one, index_expr
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol, coefficient, symbols
 from tilewright.ir.core import Block, Operation
@@ -32,7 +32,7 @@ def emit_lanes(e: Emitter, op: Operation) -> None:
         raise InternalError("a lanes loop stands inside another")
     low, high = (e.num(value) for value in op.operands[:2])
     count = e.index.maximum(e.index.sub(high, low), 0)
-    work = estimate_loop(op)
+    work = estimate_one(op)
     outermost = e.depth == 0 and not isinstance(e, CellEmitter)
     if outermost and is_long(work) and has_independent_lanes(op):
         share_lanes(e, op, low, count, work)
