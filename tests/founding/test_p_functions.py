@@ -14,6 +14,7 @@ from tilewright import ir
 from tilewright.errors import ParserTypeError, TilewrightError
 from tilewright.ir.core import Function
 from tilewright.passes.pipeline import lower
+from tilewright.runtime import RuntimeKind
 from unit.frontend.parsed_kernels import execute, settled
 
 F32 = np.float32
@@ -190,8 +191,10 @@ class Decoder:
 
 def test_p_132_forty_calls_of_a_graph_cost_one_build() -> None:
     cur, weights = np.zeros(8, F32), np.arange(320, dtype=F32).reshape(40, 8)
-    ir.compile(Decoder)(cur, weights)
+    compiled = ir.compile(Decoder, runtime=RuntimeKind.HOST_BUILD_GRAPH)
+    compiled(cur, weights)
     np.testing.assert_array_equal(cur, weights.sum(axis=0))
+    assert (compiled.graphs["layer"].recorded, compiled.graphs["layer"].replayed) == (1, 39)
     lowered = lower(Decoder, "decode").as_python()
     assert lowered.count("pl.range(40)") == 1  # the body was built once; the loop runs it again
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tilewright.ir.core import Block, Function, Operation, Program
 from tilewright.ir.enums import Effect, ForKind, FunctionType, Level, Role, SplitMode
-from tilewright.ops import comm, control, pipe, sync, task
+from tilewright.ops import comm, control, host, pipe, sync, task
 
 WHO = (task.block_index, task.block_count, task.lane_index)
 """Operations that ask which block or lane runs."""
@@ -36,7 +36,7 @@ def waits(op: Operation) -> bool:
 
 def communicates(op: Operation) -> bool:
     """True for an operation that other ranks or cores take part in."""
-    hints = (sync.set_ffts_, sync.invalidate)
+    hints = (sync.set_ffts_, sync.invalidate, host.python)
     is_comm = op.opdef.effect is Effect.COMM and op.opdef not in (*ALONE, *hints)
     return waits(op) if op.opdef is pipe.gather else is_comm
 

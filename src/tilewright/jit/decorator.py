@@ -72,8 +72,8 @@ class JITFunction(Launcher):
         self.definition = definition
         self._lock = threading.RLock()
         self._graph: Graph | None = None
-        self._compiled: dict[str, CompiledProgram] = {}
-        self._building: dict[str, threading.Lock] = {}
+        self._compiled: dict[Key, CompiledProgram] = {}
+        self._building: dict[Key, threading.Lock] = {}
         self._remembered: dict[CompiledProgram, tuple[Any, ...]] = {}
         functools.update_wrapper(self, definition.function)
 
@@ -158,7 +158,8 @@ class JITFunction(Launcher):
             if p.name in request.bound.values
         ]
         if config is None and not request.options.is_fresh:
-            self._remember(request, compiled)
+            if not self._remember(request, compiled):
+                return compiled(*values)
         return compiled.run(tuple(values), {}, config)
 
     def _request(
@@ -231,16 +232,16 @@ class JITFunction(Launcher):
             stats.count("forced_rebuilds")
             program = self._specialized(request)
             return driver.compile_program(program, self.name, request.options)
-        digest = request.key.digest
-        with self._lock:
-            found = self._compiled.get(digest)
-            building = self._building.setdefault(digest, threading.Lock())
+        key = request.key
+        found = self._compiled.get(key)
         if found is None:
+            with self._lock:
+                building = self._building.setdefault(key, threading.Lock())
             with building:
-                found = self._compiled.get(digest)
+                found = self._compiled.get(key)
                 if found is None:
-                    found = self._compiled[digest] = self._build(request)
-                    self._building.pop(digest, None)
+                    found = self._compiled[key] = self._build(request)
+                    self._building.pop(key, None)
                     return found
         stats.count("object_hits")
         return found
@@ -273,8 +274,8 @@ class JITFunction(Launcher):
             placement.require_placed(program[self.name])
         return program
 
-    def _remember(self, request: Request, compiled: CompiledProgram) -> None:
-        """Lets the native entry answer the next call like this one."""
+    def _remember(self, request: Request, compiled: CompiledProgram) -> bool:
+        """Lets the native entry answer the next call like this one; False where it cannot."""
         guards = request.graph.guards
         if guards is not None:
             guards = (*guards, *environment_guards())
@@ -284,15 +285,16 @@ class JITFunction(Launcher):
             for name, value in request.bound.constants.items()
         )
         if guards is None or not is_default:
-            return
+            return False
         epoch = process.current_epoch()
         identity = (epoch, *((id(g.container), g.key, id(g.expected)) for g in guards))
         with self._lock:
             if self._remembered.get(compiled) == identity:
-                return
+                return True
             kept = [v for v in self.variants if v.epoch == epoch]
             self.set_variants([*compiled.variants_of(guards, epoch), *kept][:MAX_VARIANTS])
             self._remembered[compiled] = identity
+        return True
 
 
 # ---- decorators ----------------------------------------------------------------------------------

@@ -1,0 +1,247 @@
+"""Compiled programs that are more than one kernel: ranks, groups, recorded graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+import tilewright.language.distributed as pld
+from dist.running import array, zeros
+from dist.test_groups import mixed
+from dist.test_ranks import ONE, TWO, Ring, S, W
+from tilewright import ir
+from tilewright.errors import InvalidOperationError, UnsupportedFeatureError, UnsupportedOnTarget
+from tilewright.jit import DistributedCompiledProgram
+from tilewright.runtime import DistributedConfig, RunConfig, RuntimeKind
+
+PAIR = DistributedConfig(device_ids=[0, 1])
+GRAPHS = RuntimeKind.HOST_BUILD_GRAPH
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+
+def test_a_program_with_a_host_runs_on_as_many_ranks_as_devices() -> None:
+    compiled = ir.compile(Ring, distributed_config=PAIR)
+    assert isinstance(compiled, DistributedCompiledProgram) and compiled.ranks == 2
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    compiled(x, y)
+    np.testing.assert_array_equal(y, x[::-1])
+    assert compiled.explain().splitlines() == [
+        "main: interpreted, because it starts functions on ranks",
+        "chip: interpreted, because it waits for others, or asks which one it is",
+    ]
+
+
+@pl.program
+class Alone:
+    """Each rank works on its own."""
+
+    @pl.function(type=pl.FunctionType.InCore)
+    def chip(self, x: ONE, y: pl.Out[ONE]) -> ONE:
+        return pl.store(pl.mul(pl.load(x, [0, 0], [1, 64]), 2.0), [0, 0], y)
+
+    @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+    def main(self, x: TWO, y: pl.Out[TWO]):
+        for r in pl.range(pld.world_size()):
+            self.chip(x[r], y[r], device=r)
+
+
+def test_what_runs_alone_on_a_rank_is_a_kernel_of_its_own() -> None:
+    compiled = ir.compile(Alone, distributed_config=PAIR)
+    assert list(compiled.children) == ["chip"]
+    assert "chip: a kernel of its own" in compiled.explain()
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    compiled(x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_a_worker_runs_again_and_again_in_order() -> None:
+    compiled = ir.compile(Ring, distributed_config=PAIR)
+    x, y, z = array(2, 1, 64), zeros(2, 1, 64), zeros(2, 1, 64)
+    with compiled.prepare() as worker:
+        worker(x, y)
+        handle = worker.submit(y, z)
+        handle.result()
+        assert handle.done() and handle.wait()
+        stacked = worker.alloc_stacked_tensor([1, 64], pl.FP32)
+        worker.copy_to(stacked, x)
+        worker.run(compiled, stacked, y)
+    np.testing.assert_array_equal(z, x)
+    np.testing.assert_array_equal(y, x[::-1])
+    with pytest.raises(InvalidOperationError, match="closed"):
+        worker(x, y)
+
+
+def test_warming_up_prepares_every_child_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    @pl.jit
+    def chip(x: ONE, y: pl.Out[ONE]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = pl.store(pl.add(pl.load(x, [0, 0], [1, 64]), 1.0), [0, 0], y)
+        return y
+
+    @pl.jit.host
+    def host(x: TWO, y: pl.Out[TWO]):
+        for r in pl.range(pld.world_size()):
+            chip(x[r], y[r], device=r)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("warming up prepares no worker")
+
+    monkeypatch.setattr(DistributedCompiledProgram, "prepare", refuse)
+    config = RunConfig(distributed_config=PAIR)
+    prepared = host.warmup(config=config)
+    assert isinstance(prepared, DistributedCompiledProgram)
+    assert all(child.kernel.data for child in prepared.children.values())
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    prepared(x, y)
+    np.testing.assert_array_equal(y, x + 1)
+    host(x, y, config=config)
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_host_callbacks_without_a_body_must_be_given() -> None:
+    @pl.program
+    class P:
+        @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+        def check(self, y: TWO): ...
+
+        @pl.function(type=pl.FunctionType.InCore)
+        def chip(self, x: ONE, y: pl.Out[ONE]) -> ONE:
+            return pl.store(pl.load(x, [0, 0], [1, 64]), [0, 0], y)
+
+        @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+        def main(self, x: TWO, y: pl.Out[TWO]):
+            for r in pl.range(pld.world_size()):
+                self.chip(x[r], y[r], device=r)
+            self.check(y)
+
+    compiled = ir.compile(P, distributed_config=PAIR)
+    assert compiled.requires_runtime_binding
+    with pytest.raises(ValueError, match="check"):
+        compiled.prepare()
+    seen: list[Any] = []
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    with compiled.prepare(callbacks={"check": lambda y: seen.append(y.copy())}) as worker:
+        worker(x, y)
+    np.testing.assert_array_equal(seen[0], x)
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def test_a_compiled_group_runs_and_says_how() -> None:
+    compiled = ir.compile(mixed(frees=True))
+    a, b, out = array(16, 16), array(16, 16, seed=1), zeros(16, 16)
+    compiled(a, b, out)
+    np.testing.assert_allclose(out, 4 * (a @ b), rtol=1e-5, atol=1e-5)
+    assert compiled.explain().startswith("main: interpreted, because its participants wait")
+
+
+def test_one_kernel_says_that_it_is_one() -> None:
+    @pl.function
+    def main(x: ONE, y: pl.Out[ONE]) -> ONE:
+        return pl.store(pl.load(x, [0, 0], [1, 64]), [0, 0], y)
+
+    assert ir.compile(main).explain() == "main: one kernel"
+
+
+# ---- graphs --------------------------------------------------------------------------------------
+
+ROW = pl.Tensor[[8], pl.FP32]
+ROWS = pl.Tensor[[40, 8], pl.FP32]
+
+
+@pl.program
+class Decoder:
+    @pl.function(type=pl.FunctionType.Graph)
+    def layer(self, cur: pl.InOut[ROW], weights: ROWS, row: pl.Scalar[pl.INDEX]) -> ROW:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            cur[:] = pl.add(cur, pl.reshape(pl.slice(weights, [1, 8], [row, 0]), [8]))
+        return cur
+
+    @pl.function(type=pl.FunctionType.Graph)
+    def final(self, cur: pl.InOut[ROW]) -> ROW:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            cur[:] = pl.mul(cur, 2.0)
+        return cur
+
+    @pl.function
+    def decode(self, cur: pl.InOut[ROW], weights: ROWS) -> ROW:
+        for i in pl.range(40):
+            cur = self.layer(cur, weights, i)
+        cur = self.final(cur)
+        return cur
+
+
+def test_a_graph_is_recorded_by_its_first_call_and_replayed_by_the_others() -> None:
+    compiled = ir.compile(Decoder, runtime=GRAPHS)
+    cur, weights = np.zeros(8, np.float32), np.arange(320, dtype=np.float32).reshape(40, 8)
+    compiled(cur, weights)
+    np.testing.assert_array_equal(cur, 2 * weights.sum(axis=0))
+    counts = {name: (g.recorded, g.replayed) for name, g in compiled.graphs.items()}
+    assert counts == {"layer": (1, 39), "final": (1, 0)}
+    compiled(cur, weights)
+    assert (compiled.graphs["layer"].recorded, compiled.graphs["layer"].replayed) == (1, 79)
+    assert "layer: a kernel of its own" in compiled.explain()
+
+
+def test_graphs_need_the_runtime_that_records_them() -> None:
+    with pytest.raises(UnsupportedOnTarget, match="'layer' needs the runtime HOST_BUILD_GRAPH"):
+        ir.compile(Decoder)
+
+
+def test_a_graph_is_not_called_inside_one_task() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.Graph)
+        def double(self, x: pl.InOut[ROW]) -> ROW:
+            with pl.at(level=pl.Level.CORE_GROUP):
+                x[:] = pl.mul(x, 2.0)
+            return x
+
+        @pl.function
+        def main(self, x: pl.InOut[ROW]) -> ROW:
+            with pl.cluster():
+                x = self.double(x)
+            return x
+
+    with pytest.raises(UnsupportedFeatureError, match=r"'double' is called in pl\.cluster"):
+        ir.compile(P, runtime=GRAPHS)
+
+
+# ---- the founding document's loop ----------------------------------------------------------------
+
+
+def test_a_window_that_a_loop_writes_and_ranks_combine_is_a_write_through(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def chip(self, x: ONE, data: pl.InOut[W], signal: pl.InOut[S], y: pl.Out[ONE]) -> ONE:
+            for col, (d,) in pl.range(0, 64, 16, init_values=(data,)):
+                local = pl.load(x, [0, col], [1, 16])
+                d = pl.store(local, [0, col], d)
+                staged = pl.yield_(d)
+            data = pld.tensor.allreduce(staged, signal)
+            return pl.store(pl.load(data, [0, 0], [1, 64]), [0, 0], y)
+
+        @pl.function(level=pl.Level.HOST, role=pl.Role.Orchestrator)
+        def main(self, x: TWO, y: pl.Out[TWO]):
+            wb = pld.alloc_window_buffer([1, 64], dtype=pl.FP32)
+            sb = pld.alloc_window_buffer([2, 1], dtype=pl.INT32)
+            for r in pl.range(pld.world_size()):
+                w = pld.window(wb, [1, 64], dtype=pl.FP32)
+                s = pld.window(sb, [2, 1], dtype=pl.INT32)
+                self.chip(x[r], w, s, y[r], device=r)
+
+    ir.assert_structural_equal(pl.parse(P.as_python()), P)
+    compiled = ir.compile(P, distributed_config=PAIR)
+    assert "OutParamWriteDropped" not in capsys.readouterr().err
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    compiled(x, y)
+    np.testing.assert_allclose(y, np.repeat(x.sum(0, keepdims=True), 2, 0), rtol=1e-6)
