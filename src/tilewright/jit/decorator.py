@@ -157,9 +157,9 @@ class JITFunction(Launcher):
             for p in request.signature.runtime
             if p.name in request.bound.values
         ]
-        if config is None and not request.options.is_fresh:
-            if not self._remember(request, compiled):
-                return compiled(*values)
+        is_plain = config is None and not request.options.is_fresh
+        if is_plain and not self._remember(request, compiled):
+            return compiled(*values)
         return compiled.run(tuple(values), {}, config)
 
     def _request(
