@@ -463,11 +463,17 @@ def generate_from(rng: Choices, size: int = 12) -> Case:
     return generator.build(max(1, generator.small(1, size)))
 
 
+SYSTEM = ("collective", "comm", "core", "host", "pipe", "prefetch", "sync", "task")
+"""Families that are about participants and tasks, not about values."""
+
+
 @cache
 def known_ops() -> list[str]:
-    """The ops that a random program can use: those with samples and no communication."""
+    """The ops that a random program can use: those with samples that compute values."""
     return [
         name
         for name, opdef in sorted(OPS.items())
-        if opdef.make_samples and opdef.effect is not Effect.COMM
+        if opdef.make_samples
+        and opdef.effect is not Effect.COMM
+        and name.partition(".")[0] not in SYSTEM
     ]

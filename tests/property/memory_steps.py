@@ -11,7 +11,7 @@ from tilewright.ir.affine import Access, Constraint, Symbol, as_expr, symbols
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import AtomicType, ForKind
 from tilewright.ir.types import ScalarType, ShapedType, TensorType
-from tilewright.ops import arith, control, elementwise, matmul, memory, reduce, shape
+from tilewright.ops import arith, array, control, elementwise, matmul, memory, reduce, shape
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
 
@@ -252,3 +252,14 @@ def scalar_branch(g: Generator) -> None:
             control.yield_((scalar, elementwise.add(x, partner(g, x))))
         arms.append(arm)
     g.remember(g.builder.emit(control.if_, (cond,), {}, tuple(arms)).results)
+
+
+@step()
+def small_array(g: Generator) -> None:
+    """A few scalars on chip: written, then read at a place that may come from data."""
+    dtype = g.pick((INT32, FP32, INDEX))
+    extent = g.small(1, 5)
+    made = array.create(extent=extent, dtype=dtype)
+    for _ in range(g.small(0, 2)):
+        made = array.update_element(made, g.index(0, extent - 1), g.scalar(dtype))
+    g.remember(array.get_element(made, g.index(0, extent - 1)))
