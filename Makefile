@@ -10,7 +10,7 @@ ARGS   ?=
 .PHONY: run test test-long check lint types house bench clean help
 
 help:
-	@echo "make run        is this machine ready? (tilewright doctor)"
+	@echo "make run        the main job: six kernels, checked and timed beside numpy"
 	@echo "make test       the test suite          make test ARGS='-k affine'"
 	@echo "make test-long  the tests that take minutes"
 	@echo "make check      ruff (lint), pyright (types), layers and budgets (house)"
