@@ -130,6 +130,13 @@ def test_host_callbacks_without_a_body_must_be_given() -> None:
     np.testing.assert_array_equal(seen[0], x)
 
 
+def test_checked_mode_runs_ranks_and_tasks_too() -> None:
+    compiled = ir.compile(Ring, distributed_config=PAIR)
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    compiled(x, y, config=RunConfig(checked=True))
+    np.testing.assert_array_equal(y, x[::-1])
+
+
 # ---- groups --------------------------------------------------------------------------------------
 
 

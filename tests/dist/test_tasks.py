@@ -10,6 +10,7 @@ import pytest
 import tilewright.language as pl
 from dist.running import array, run, zeros
 from tilewright import ir
+from tilewright.runtime import RunConfig
 
 T = pl.Tensor[[16, 16], pl.FP32]
 INCORE, ORCHESTRATION = pl.FunctionType.InCore, pl.FunctionType.Orchestration
@@ -98,6 +99,13 @@ def test_both_are_right_in_program_order_and_natively() -> None:
         out = zeros(16, 16)
         ir.compile(chained(linked))(x, out)
         np.testing.assert_array_equal(out, (4 * x + 1) * 2)
+
+
+def test_a_compiled_program_is_checked_on_request() -> None:
+    compiled = ir.compile(chained(linked=False))
+    x, out = array(16, 16), zeros(16, 16)
+    compiled(x, out, config=RunConfig(checked=True))
+    assert not np.array_equal(out, (4 * x + 1) * 2)
 
 
 def test_an_argument_that_orders_nothing_shows_too() -> None:

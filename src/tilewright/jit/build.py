@@ -89,7 +89,8 @@ def build(
     compile.
     """
     if options.execution != "native":
-        return interpreted(program, entry, checked=options.execution == "checked")
+        is_checked = options.execution == "checked"
+        return interpreted(program, entry, checked=is_checked, ranks=options.ranks)
     foreign = find_foreign(program, entry)
     if foreign is not None:
         return unlinked(program, entry, foreign)
@@ -176,10 +177,13 @@ def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:
     return Artifact(entry, calling_of(program[entry]), kernel, program)
 
 
-def interpreted(program: Program, entry: str, *, checked: bool = False) -> Artifact:
-    """Function `entry` as the interpreter runs it."""
+def interpreted(
+    program: Program, entry: str, *, checked: bool = False, ranks: int = 1
+) -> Artifact:
+    """Function `entry` as the interpreter runs it, on `ranks` ranks where it starts them."""
     calling = calling_of(program[entry])
-    kernel = InterpretedKernel(program, entry, Manifest(name=entry), checked=checked)
+    manifest = Manifest(name=entry)
+    kernel = InterpretedKernel(program, entry, manifest, checked=checked, ranks=ranks)
     return Artifact(entry, calling, kernel, program)
 
 

@@ -244,7 +244,9 @@ class CompiledProgram(Launcher):
                 f"{self.name} was restored from the cache and has no IR to check",
                 hint="Compile it with the cache disabled.",
             )
-        return CompiledProgram(interpreted(self.program, self.name, checked=True), self.options)
+        ranks = self.options.ranks
+        artifact = interpreted(self.program, self.name, checked=True, ranks=ranks)
+        return CompiledProgram(artifact, self.options)
 
     # Programs with several entries
 

@@ -11,7 +11,6 @@ from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
 from tilewright.jit.build import Artifact
 from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.options import CompileOptions
 from tilewright.jit.together import TogetherKernel
 from tilewright.ops import host
 
@@ -27,7 +26,7 @@ class DistributedCompiledProgram(CompiledProgram):
     @property
     def ranks(self) -> int:
         """How many ranks run it."""
-        return ranks_of(self.options)
+        return self.options.ranks
 
     @property
     def children(self) -> Mapping[str, Artifact]:
@@ -74,12 +73,6 @@ class DistributedCompiledProgram(CompiledProgram):
         if given and isinstance(self.kernel, TogetherKernel):
             self.kernel.bind(given)
         return DistributedWorker(self, self.ranks)
-
-
-def ranks_of(options: CompileOptions) -> int:
-    """The number of devices of a configuration; 1 without one."""
-    config = options.distributed
-    return 1 if config is None else len(config.device_ids)
 
 
 def abstract_callbacks(program: Program | None, entry: str) -> set[str]:

@@ -16,7 +16,7 @@ from tilewright.jit._persistent import obtain
 from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.distributed import DistributedCompiledProgram, ranks_of
+from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.together import build_together, find_reason
 from tilewright.ops import control
@@ -84,7 +84,7 @@ def _several(
     program: Program, entry: str, options: CompileOptions, reason: str
 ) -> CompiledProgram:
     """A program that is more than one kernel."""
-    artifact = build_together(program, entry, options, reason, ranks_of(options))
+    artifact = build_together(program, entry, options, reason, options.ranks)
     is_distributed = options.distributed is not None or Facts(program).is_host(program[entry])
     make = DistributedCompiledProgram if is_distributed else CompiledProgram
     return make(artifact, options)

@@ -63,6 +63,11 @@ class CompileOptions:
     is_fresh: bool = False
 
     @property
+    def ranks(self) -> int:
+        """The number of devices that a program runs on; 1 when nothing is said."""
+        return 1 if self.distributed is None else len(self.distributed.device_ids)
+
+    @property
     def key_parts(self) -> tuple[tuple[str, str], ...]:
         """The options that select an artifact, by name, in order."""
         return (
@@ -138,7 +143,9 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         execution="checked" if config.checked else config.execution,
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
-        profiling=config.compile_profiling or settings.COMPILE_PROFILING.read(),
+        profiling=config.compile_profiling
+        or settings.COMPILE_PROFILING.read()
+        or CompileProfiler.current() is not None,
         output_dir=_output_dir(config),
         verification_level=config.verification_level,
         diagnostic_phase=config.diagnostic_phase,
@@ -185,7 +192,6 @@ def _is_fresh(options: CompileOptions, context: PassContext | None) -> bool:
         options.dump is not PassDumpLevel.NONE
         or options.dump_ptoas
         or options.profiling
-        or CompileProfiler.current() is not None
         or options.output_dir is not None
         or any(setting is not None for setting in diagnostics)
         or (context is not None and _asks_for_diagnostics(context))
