@@ -38,7 +38,7 @@ class MixedAttention:
             top = pl.full([BLOCK, 1], dtype=pl.FP32, value=NEG_INF)
             total = pl.full([BLOCK, 1], dtype=pl.FP32, value=0.0)
             acc = pl.full([BLOCK, HEAD], dtype=pl.FP32, value=0.0)
-            for j in pl.range(BLOCKS):
+            for _ in pl.range(BLOCKS):
                 raw = pl.tpop_from_aic(shape=[BLOCK, BLOCK], dtype=pl.FP32, id=SCORES)
                 score = pl.mul(raw, 0.125)
                 pl.tfree_to_aic(raw, id=SCORES)

@@ -72,9 +72,9 @@ class MixtureOfExperts:
         with pl.manual_scope():
             gates, routed = pl.submit(self.route, x, router, gates)
             for e in pl.range(EXPERTS):
-                part, tid = pl.submit(
+                _part, tid = pl.submit(
                     self.expert, x, up[e], down[e], gates, e, parts[e], deps=[routed]
                 )
                 done[e] = tid
-            out, last = pl.submit(self.combine, parts, out, deps=[done])
+            out, _last = pl.submit(self.combine, parts, out, deps=[done])
         return out
