@@ -20,7 +20,7 @@ from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse_basic import refresh_arguments
 from tilewright.frontend.parse_calls import emit_function_call
 from tilewright.frontend.parse_tasks import call_submit
-from tilewright.frontend.parser import FunctionParser, callee, word
+from tilewright.frontend.parser import FunctionParser, Silenced, callee, word
 from tilewright.frontend.surface import as_attr
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import constant, is_number, literal_of
@@ -152,7 +152,11 @@ def _expand(
     types = {name: type_ for name, type_ in known.items() if type_ is not None}
     scalars = {name: _scalar_value(value) for name, value in fitted.items()}
     check_contract(variant.name, variant.signature, types, scalars, site)
-    return expand(p.state, _inline_function(variant), list(fitted.values()), site)
+    known = len(p.state.errors)
+    result = expand(p.state, _inline_function(variant), list(fitted.values()), site)
+    if len(p.state.errors) > known:
+        raise Silenced  # what the helper gives is not known, and why has been said
+    return result
 
 
 def _inline_function(variant: Variant) -> InlineFunction:

@@ -204,3 +204,25 @@ def test_external_sources_must_be_complete(given: dict[str, Any]) -> None:
 
     with pytest.raises(ValueError):
         pl.jit.extern(**given)(cpp)
+
+
+# ---- errors in helpers ---------------------------------------------------------------------------
+
+
+@pl.jit.inline
+def broken(t):
+    return pl.add(t, missing)  # noqa: F821
+
+
+def test_an_error_in_a_helper_is_told_once_with_the_call() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = broken(x)
+        return out
+
+    with pytest.raises(errors.UndefinedVariableError, match="missing") as caught:
+        k.compile()
+    assert not caught.value.also
+    (site,) = caught.value.calls()
+    assert site.file == __file__
