@@ -44,12 +44,13 @@ def show_command(
     assembly: Annotated[bool, typer.Option("--asm", help="The machine code.")] = False,
     source: Annotated[bool, typer.Option("--source", help="The specialized source.")] = False,
     timings: Annotated[bool, typer.Option("--timings", help="Where compile time goes.")] = False,
+    fit: Annotated[str, typer.Option(help="What the tiles take of this device's memories.")] = "",
 ) -> None:
     """Show the programs of a file at one station of their journey."""
-    wish = show.Wish(after, level, llvm, assembly, source, timings)
+    wish = show.Wish(after, level, llvm, assembly, source, timings, fit)
     try:
         for text in show.shown_programs(file, kernel, wish):
-            show.write_code(text, "llvm" if llvm else "python")
+            show.write_code(text, "llvm" if llvm else "text" if fit else "python")
     except show.NothingToShow as reason:
         typer.echo(f"show: {reason}", err=True)
         raise typer.Exit(1) from None

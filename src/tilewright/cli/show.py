@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from tilewright.codegen import machine
+from tilewright.errors import render
 from tilewright.ir.core import Function, Program
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.decorator import JITFunction
 from tilewright.jit.driver import compile_program, entry_names
-from tilewright.passes import CallbackInstrument, PassContext
+from tilewright.passes import CallbackInstrument, PassContext, fit
 
 
 class NothingToShow(Exception):
@@ -35,6 +36,7 @@ class Wish:
     assembly: bool = False
     source: bool = False
     timings: bool = False
+    fit: str = ""
 
     @property
     def needs_compiling(self) -> bool:
@@ -75,7 +77,7 @@ def _shown(name: str, value: Any, wish: Wish) -> str:
         return value.source() if isinstance(value, JITFunction) else value.as_python()
     if not wish.needs_compiling:
         program = value.specialize() if isinstance(value, JITFunction) else value
-        return program.as_python()
+        return _fitting(program, wish.fit) if wish.fit else program.as_python()
     compiled, stations = _watched(value)
     if wish.timings:
         return _timing_lines(name, compiled)
@@ -84,6 +86,17 @@ def _shown(name: str, value: Any, wish: Wish) -> str:
     if wish.assembly:
         return machine.assembly(compiled.artifact.text or "", machine.host_target())
     return _station(wish.after or list(stations)[-1], stations)
+
+
+def _fitting(program: Program | Function, device: str) -> str:
+    """How a program uses the memories of a device; broken limits at the author's lines."""
+    if isinstance(program, Function):
+        program = Program(program.name, {program.name: program}, program.span)
+    try:
+        found = fit(program, device)
+    except ValueError as error:
+        raise NothingToShow(str(error)) from None
+    return "\n\n".join([str(found), *map(render, found.broken)])
 
 
 def _watched(value: Any) -> tuple[CompiledProgram, dict[str, str]]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from tilewright.devices.memory import Memory
+from tilewright.ir.enums import MemorySpace
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,16 @@ class Device:
     def usable_sbuf_bytes(self) -> int:
         """Bytes of SBUF per partition that tensors may take."""
         return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
+
+    @property
+    def memories(self) -> Mapping[MemorySpace, Memory]:
+        """The on-chip memories, as every kind of model states them."""
+        return {
+            MemorySpace.Sbuf: Memory("SBUF", self.usable_sbuf_bytes, self.pmax),
+            MemorySpace.Psum: Memory(
+                "PSUM", self.psum_partition_bytes, self.pmax, self.psum_bank_bytes
+            ),
+        }
 
     @property
     def is_multi_core(self) -> bool:

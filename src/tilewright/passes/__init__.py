@@ -15,6 +15,7 @@ from tilewright.passes.context import (
     VerificationInstrument,
     VerificationLevel,
 )
+from tilewright.passes.fit import fit
 
 __all__ = [
     "RuntimeKind",
@@ -33,4 +34,5 @@ __all__ = [
     "TimingInstrument",
     "VerificationInstrument",
     "VerificationLevel",
+    "fit",
 ]

@@ -135,3 +135,11 @@ def test_cache_verify_finds_and_removes_damage(root: str) -> None:
     assert runner.invoke(app, ["cache", "verify", "--root", root]).exit_code == 1
     assert runner.invoke(app, ["cache", "verify", "--root", root, "--fix"]).exit_code == 0
     assert not path.exists()
+
+
+def test_show_says_what_fits_a_device(file: str) -> None:
+    result = runner.invoke(app, ["show", file, "--kernel", "add_c", "--fit", "a2a3"])
+    assert result.exit_code == 0
+    assert result.output.startswith("fits a2a3") and "Vec peaks at 2,048 of" in result.output
+    unknown = runner.invoke(app, ["show", file, "--fit", "abacus"])
+    assert unknown.exit_code == 1 and "unknown device 'abacus'" in unknown.output

@@ -1,0 +1,40 @@
+"""What any device model says about its on-chip memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.ir.enums import MemorySpace
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One on-chip memory: bytes, of each partition where the first axis of a tile runs over those.
+
+    Tiles take whole granules. `partitions` is 0 for a memory that has none.
+    """
+
+    name: str
+    capacity: int
+    partitions: int = 0
+    granule: int = 1
+
+
+class Model(Protocol):
+    """A device: its name, and its on-chip memories."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def memories(self) -> Mapping[MemorySpace, Memory]: ...
+
+
+@dataclass(frozen=True)
+class CoreModel:
+    """A device known by the memories of its cores alone."""
+
+    name: str
+    memories: Mapping[MemorySpace, Memory]
