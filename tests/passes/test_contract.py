@@ -20,7 +20,7 @@ from passes.programs import (
     tensor,
     times,
 )
-from tilewright.dtypes import BF16
+from tilewright.dtypes import BF16, FP32
 from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import control, elementwise, loop, matmul, memory, shape
@@ -83,6 +83,22 @@ def test_batches_are_loops_around_one_product() -> None:
 
     function = check(kernel([("a", tensor(3, 8, 12), IN), ("b", tensor(3, 12, 5), IN)], body))
     assert count(function, loop.matmul) == 1
+
+
+def test_a_tile_that_a_loop_multiplies_again_and_again_is_converted_once() -> None:
+    def body(a: Value, b: Value, out: Value) -> list[Value]:
+        left = elementwise.cast(load(a, [0, 0], (8, 12)), dtype=FP32)
+
+        def step(j: Value, o: Value) -> list[Value]:
+            right = load(b, [0, times(j, 4)], (12, 4))
+            return [store(matmul.matmul(left, right), [0, times(j, 4)], o)]
+
+        return list(for_loop(0, 3, [out], step))
+
+    params = [("a", tensor(8, 12, dtype=BF16), IN), ("b", tensor(12, 12), IN)]
+    function = check(kernel([*params, ("out", tensor(8, 12), OUT)], body))
+    (outer,) = (op for op in function.body.ops if op.opdef is loop.alloc)
+    assert outer.result.type.shape == (8, 12)
 
 
 def scores(queries: int) -> Program:

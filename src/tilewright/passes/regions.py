@@ -13,13 +13,14 @@ from tilewright.errors import StaleRead
 from tilewright.ir.affine import Constraint, Symbol
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
-from tilewright.ir.types import ScalarType
+from tilewright.ir.types import ScalarType, TileType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.contract import turn_operands
 from tilewright.passes.independence import writes_apart
 from tilewright.passes.lowering import Lowering
+from tilewright.passes.nodes import Kind, direct_reads
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.storage import Storage
 
@@ -126,8 +127,10 @@ def take_carries(
     params: Sequence[Sequence[Value]],
 ) -> list[Carry]:
     """Memory for each carried tensor, holding its initial value."""
-    flush(lowering)
     inside = [value for region in op.regions for inner in region.walk() for value in inner.inputs]
+    for value in dict.fromkeys(inside):
+        convert_once(lowering, value)
+    flush(lowering)
     counts: dict[Value, int] = {}
     for value in (*inits, *inside):
         counts[value] = counts.get(value, 0) + 1
@@ -144,6 +147,18 @@ def take_carries(
         carries.append(Carry(init, storage, shared))
     flush(lowering)
     return carries
+
+
+def convert_once(lowering: Lowering, value: Value) -> None:
+    """Has a converted tile in memory before a loop that reads it again and again."""
+    while value not in lowering.stored:
+        node = lowering.nodes.get(value)
+        if node is None or node.kind is not Kind.FREE or not direct_reads(node.structure):
+            return
+        if not node.is_move and isinstance(value.type, TileType):
+            lowering.force(value)
+            return
+        value = direct_reads(node.structure)[0].value
 
 
 def carried_storage(
