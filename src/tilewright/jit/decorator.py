@@ -34,7 +34,7 @@ from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.options import CompileOptions, environment_guards, resolve_options
+from tilewright.jit.options import OUTPUTS, CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
 from tilewright.jit.together import SeveralKernels, find_reason
 from tilewright.passes import pipeline
@@ -278,7 +278,7 @@ class JITFunction(Launcher):
         """Lets the native entry answer the next call like this one; False where it cannot."""
         guards = request.graph.guards
         if guards is not None:
-            guards = (*guards, *environment_guards())
+            guards = (*guards, *environment_guards(*OUTPUTS))
         defaults = self.definition.defaults
         is_default = all(
             name in defaults and defaults[name] is value

@@ -105,7 +105,7 @@ def _default_options() -> CompileOptions:
         options, guards = _remembered[0]
         if all(map(holds, guards)):
             return options
-    guards = environment_guards()
+    guards = environment_guards(*OUTPUTS, settings.EMIT_PTO_LOC)
     options = resolve_options(RunConfig())
     _remembered[:] = [(options, guards)] if guards else []
     return options
@@ -154,17 +154,18 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
     return replace(options, is_fresh=_is_fresh(options, context))
 
 
-_WATCHED = (settings.PROG_BUILD_DIR, settings.COMPILE_PROFILING, settings.EMIT_PTO_LOC)
+OUTPUTS = (settings.PROG_BUILD_DIR, settings.COMPILE_PROFILING)
+"""Settings that ask for files: a warm call must notice them (the code would be the same)."""
 
 
-def environment_guards() -> list[Guard]:
-    """Guards that notice when a variable which changes a request's answer is set or changed."""
+def environment_guards(*watched: settings.Setting[Any]) -> list[Guard]:
+    """Guards that notice when a variable of these settings is set or changed."""
     variables: Any = getattr(os.environ, "_data", None)
     encode: Any = getattr(os.environ, "encodekey", None)
     if not isinstance(variables, dict) or encode is None:
         return []
     known = cast("dict[Any, Any]", variables)
-    keys = [encode(prefix + s.name) for s in _WATCHED for prefix in settings.PREFIXES]
+    keys = [encode(prefix + s.name) for s in watched for prefix in settings.PREFIXES]
     return [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
 
 
