@@ -1,9 +1,5 @@
 """`neuronxcc.nki` and `nki` as names of `tilewright.nki`, with the options of published kernels.
 
-    import tilewright.compat.neuron
-    tilewright.compat.neuron.install()
-    import neuronxcc.nki.language as nl
-
 Kernels made through these names trace both arms of branches on loop variables
 (`predicated_if`), let helpers make tensors (`check_return_consistency=False`) and take `range` as a
 device loop (`builtin_range="sequential"`).
@@ -12,11 +8,11 @@ device loop (`builtin_range="sequential"`).
 from __future__ import annotations
 
 import functools
-import sys
 from types import ModuleType
 from typing import Any
 
 from tilewright import nki
+from tilewright.compat.alias_module import AliasModule
 from tilewright.frontend import trace_index, trace_tensors
 from tilewright.nki import compiler, isa, language, typing
 from tilewright.nki import trace as engine
@@ -66,23 +62,11 @@ def _swapped(decorate: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kerne
     return decorate(kernel, *args, **kwargs)
 
 
-class TraceModule(ModuleType):
+class TraceModule(AliasModule):
     """`nki.trace`: a module that is also the decorator of the same name."""
 
     def __call__(self, func: Any = None, **kwargs: Any) -> Any:
         return trace(func, **kwargs)
-
-
-def _module(name: str, contents: dict[str, Any], kind: type[ModuleType] = ModuleType) -> ModuleType:
-    module = kind(name, f"Alias of a part of tilewright.nki, under the name {name}.")
-    module.__dict__.update(contents)
-    module.__path__ = []
-    return module
-
-
-def _public(module: ModuleType) -> dict[str, Any]:
-    names = getattr(module, "__all__", [])
-    return {name: getattr(module, name) for name in names}
 
 
 def _surface() -> dict[str, Any]:
@@ -90,7 +74,6 @@ def _surface() -> dict[str, Any]:
         name: _through_jit(getattr(nki, name)) for name in ("baremetal", "benchmark", "profile")
     }
     return {
-        **_public(nki),
         **entries,
         "jit": jit,
         "simulate_kernel": simulate_kernel,
@@ -99,44 +82,35 @@ def _surface() -> dict[str, Any]:
     }
 
 
-def aliases(root: str) -> dict[str, ModuleType]:
+def _aliases(root: str) -> dict[str, ModuleType]:
     """The modules below (and with) the alias `root` of `tilewright.nki`, by name."""
-    parts: dict[str, dict[str, Any]] = {
-        "": _surface(),
-        ".language": _public(language),
-        ".language.constants": {"tile_size": language.tile_size},
-        ".isa": _public(isa),
-        ".isa.constants": {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")},
-        ".typing": _public(typing),
-        ".compiler": _public(compiler),
-        ".compiler.backends": {},
-        ".compiler.backends.neuron": {},
-        ".compiler.backends.neuron.tensor": _public_names(trace_tensors),
-        ".compiler.backends.neuron.indexing": _public_names(trace_index),
+    engines = {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")}
+    parts: dict[str, tuple[ModuleType | None, dict[str, Any]]] = {
+        "": (nki, _surface()),
+        ".language": (language, {}),
+        ".language.constants": (None, {"tile_size": language.tile_size}),
+        ".isa": (isa, {}),
+        ".isa.constants": (None, engines),
+        ".typing": (typing, {}),
+        ".compiler": (compiler, {}),
+        ".compiler.backends": (None, {}),
+        ".compiler.backends.neuron": (None, {}),
+        ".compiler.backends.neuron.tensor": (trace_tensors, {}),
+        ".compiler.backends.neuron.indexing": (trace_index, {}),
     }
-    made = {root + part: _module(root + part, contents) for part, contents in parts.items()}
-    made[f"{root}.trace"] = _module(f"{root}.trace", _public(engine), TraceModule)
+    made: dict[str, ModuleType] = {
+        root + part: AliasModule(root + part, target, contents)
+        for part, (target, contents) in parts.items()
+    }
+    made[f"{root}.trace"] = TraceModule(f"{root}.trace", engine)
     return made
 
 
-def _public_names(module: ModuleType) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
+def modules() -> dict[str, ModuleType]:
+    """The alias package `neuronxcc`."""
+    return {"neuronxcc": AliasModule("neuronxcc"), **_aliases("neuronxcc.nki")}
 
 
-def install(*roots: str) -> None:
-    """Makes the alias packages importable, unless a package of the name is there already."""
-    for root in roots or ("neuronxcc.nki", "nki"):
-        top = root.partition(".")[0]
-        if top in sys.modules:
-            continue
-        if top != root:
-            sys.modules[top] = _module(top, {})
-        _link(aliases(root))
-
-
-def _link(modules: dict[str, ModuleType]) -> None:
-    sys.modules.update(modules)
-    for name, module in modules.items():
-        parent, _, last = name.rpartition(".")
-        if parent in sys.modules:
-            setattr(sys.modules[parent], last, module)
+def new_modules() -> dict[str, ModuleType]:
+    """The alias package `nki`."""
+    return _aliases("nki")

@@ -1,0 +1,40 @@
+"""`python -m tilewright.compat NAME ... -- script.py ARGS`, or `-- -m module ARGS`."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.compat.aliases import ALIASES, install
+
+USAGE = f"usage: python -m tilewright.compat {{{','.join(ALIASES)}}} ... -- script.py [arguments]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Installs aliases and runs a script under them; gives 2 when the command is malformed."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    split = given.index("--") if "--" in given else len(given)
+    names, command = given[:split], given[split + 1 :]
+    if not names or not command or any(name not in ALIASES for name in names):
+        print(USAGE, file=sys.stderr)
+        return 2
+    install(*names)
+    _run(command)
+    return 0
+
+
+def _run(command: list[str]) -> None:
+    if command[0] == "-m":
+        sys.argv = command[1:]
+        sys.path.insert(0, "")
+        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = command
+    sys.path.insert(0, str(Path(command[0]).resolve().parent))
+    runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

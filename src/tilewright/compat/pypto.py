@@ -1,0 +1,175 @@
+"""`pypto` as a name of the parsed style, with the parts that published programs import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import tilewright
+from tilewright import cache, dtypes, errors, ir, jit, language, passes, runtime
+from tilewright.compat.alias_module import AliasModule
+from tilewright.compat.pypto_runtime import (
+    ScalarSpec,
+    TensorSpec,
+    configure_log,
+    execute_compiled,
+    invalidate_binary_cache,
+    run,
+    to_torch_dtype,
+)
+from tilewright.dist import DistributedWorker
+from tilewright.dtypes import DType
+from tilewright.jit import _specialize_types, compiled, decorator, driver, specializer
+from tilewright.jit import cache as keys
+from tilewright.language import distributed
+from tilewright.passes import pipeline
+from tilewright.runtime import BackendType, DistributedConfig, OptimizationStrategy
+
+Contents = dict[str, Any]
+
+
+class _DataTypeMeta(type):
+    def __getattr__(cls, name: str) -> Any:
+        found = getattr(dtypes, name, None)
+        return found if isinstance(found, DType) else getattr(DType, name)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, DType)
+
+
+class DataType(metaclass=_DataTypeMeta):
+    """The element types: `DataType.FP32`; every dtype is an instance."""
+
+
+class PassManager:
+    """The pipeline as an object: `PassManager.get_strategy(...).run_passes(program)`."""
+
+    def __init__(self, strategy: OptimizationStrategy = OptimizationStrategy.Default) -> None:
+        self.strategy = strategy
+
+    @classmethod
+    def get_strategy(
+        cls, strategy: OptimizationStrategy = OptimizationStrategy.Default
+    ) -> PassManager:
+        """The pipeline of a strategy; here all strategies run the same passes."""
+        return cls(strategy)
+
+    @property
+    def pass_names(self) -> Sequence[str]:
+        """The passes, in order."""
+        return [step.__name__ for step in pipeline.PIPELINE]
+
+    def run_passes(self, program: ir.Program) -> ir.Program:
+        """The loop-level program of the main function of `program`."""
+        return pipeline.lower(program, driver.entry_names(program)[0])
+
+
+def set_backend_type(backend_type: BackendType) -> None:
+    """Accepts an accelerator family; all of them run on the CPU here. Raises ValueError."""
+    BackendType(backend_type)
+
+
+class DfxOpts(SimpleNamespace):
+    """Options of on-device tracing, which has nothing to trace here."""
+
+
+def _diagnostics() -> Contents:
+    names = (
+        "ParserError",
+        "ParserSyntaxError",
+        "ParserTypeError",
+        "UndefinedVariableError",
+        "SSAViolationError",
+        "UnsupportedFeatureError",
+        "InvalidOperationError",
+        "ScopeIsolationError",
+    )
+    return {name: getattr(errors, name) for name in names}
+
+
+def _top() -> Contents:
+    return {
+        "DataType": DataType,
+        "Error": errors.TilewrightError,
+        "InternalError": errors.InternalError,
+        "PartialCodegenError": errors.PartialCodegenError,
+        "CacheConfig": cache.CacheConfig,
+        "configure_cache": cache.configure_cache,
+        "cache_stats": cache.cache_stats,
+    }
+
+
+def _runtime() -> Contents:
+    return {
+        "run": run,
+        "execute_compiled": execute_compiled,
+        "TensorSpec": TensorSpec,
+        "ScalarSpec": ScalarSpec,
+        "CacheConfig": cache.CacheConfig,
+        "CompileProfiler": jit.CompileProfiler,
+        "CompiledProgram": jit.CompiledProgram,
+        "DistributedCompiledProgram": jit.DistributedCompiledProgram,
+        "DistributedWorker": DistributedWorker,
+    }
+
+
+def _ir() -> Contents:
+    return {
+        "CompiledProgram": jit.CompiledProgram,
+        "DistributedCompiledProgram": jit.DistributedCompiledProgram,
+        "DistributedConfig": DistributedConfig,
+        "OptimizationStrategy": OptimizationStrategy,
+        "PassManager": PassManager,
+        "PassDumpLevel": runtime.PassDumpLevel,
+    }
+
+
+def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
+    """What each part forwards to, and what it holds besides."""
+    backend = {"BackendType": BackendType, "set_backend_type": set_backend_type}
+    builds = {
+        "CompiledProgram": jit.CompiledProgram,
+        "DistributedCompiledProgram": jit.DistributedCompiledProgram,
+        "DistributedConfig": DistributedConfig,
+    }
+    return {
+        "": (None, _top()),
+        ".language": (language, {}),
+        ".language.distributed": (distributed, {}),
+        ".language.parser": (None, _diagnostics()),
+        ".language.parser.diagnostics": (None, _diagnostics()),
+        ".runtime": (runtime, _runtime()),
+        ".runtime.runner": (None, {"RunConfig": runtime.RunConfig, "_DfxOpts": DfxOpts}),
+        ".runtime.log_config": (None, {"configure_log": configure_log}),
+        ".runtime.debug": (None, {}),
+        ".runtime.debug.replay": (None, {"invalidate_binary_cache": invalidate_binary_cache}),
+        ".ir": (ir, _ir()),
+        ".ir.compiled_program": (compiled, {**builds, "_to_torch_dtype": to_torch_dtype}),
+        ".ir.distributed_compiled_program": (None, builds),
+        ".ir.printer": (ir.printing, {}),
+        ".ir.pass_manager": (
+            None,
+            {"PassManager": PassManager, "OptimizationStrategy": OptimizationStrategy},
+        ),
+        ".passes": (passes, {"VerificationError": errors.VerificationError}),
+        ".backend": (None, backend),
+        ".jit": (jit, {}),
+        ".jit.cache": (keys, {}),
+        ".jit.decorator": (decorator, {}),
+        ".jit.specializer": (specializer, {}),
+        ".jit._specialize_types": (_specialize_types, {}),
+        ".pypto_core": (None, {"DataType": DataType}),
+        ".pypto_core.ir": (ir, _ir()),
+        ".pypto_core.passes": (passes, {"VerificationError": errors.VerificationError}),
+    }
+
+
+def modules() -> dict[str, ModuleType]:
+    """The alias package, parents before their parts."""
+    made: dict[str, ModuleType] = {
+        f"pypto{part}": AliasModule(f"pypto{part}", target, contents)
+        for part, (target, contents) in _parts().items()
+    }
+    made["pypto"].__dict__["__version__"] = getattr(tilewright, "__version__", "0.1.0")
+    return made
