@@ -252,3 +252,38 @@ def test_a_window_that_a_loop_writes_and_ranks_combine_is_a_write_through(
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     compiled(x, y)
     np.testing.assert_allclose(y, np.repeat(x.sum(0, keepdims=True), 2, 0), rtol=1e-6)
+
+
+def test_hints_and_words_of_the_machine_compile() -> None:
+    @pl.function
+    def main(x: ONE, y: pl.Out[ONE]) -> ONE:
+        pl.system.set_ffts(x)
+        pl.system.cacheinvalid(x, [1, 64], [0, 0])
+        base = pl.reserve_buffer(name="ring", size=4096)
+        ctx = pl.prefetch.make_context()
+        event = pl.prefetch.async_prefetch(x, ctx)
+        done = pl.prefetch.wait(event, pl.prefetch.session(ctx))
+        count = pl.system.available_cluster_count() + pl.cast(base + done, pl.INDEX)
+        t = pl.mul(pl.load(x, [0, 0], [1, 64]), pl.cast(count, pl.FP32))
+        return pl.store(t, [0, 0], y)
+
+    compiled = ir.compile(main)
+    assert compiled.explain() == "main: one kernel"
+    x, y = array(1, 64), zeros(1, 64)
+    compiled(x, y)
+    np.testing.assert_array_equal(y, 8 * x)
+
+
+def test_lanes_that_do_not_meet_compile_to_one_kernel() -> None:
+    @pl.function
+    def main(x: pl.Tensor[[16, 64], pl.FP32], y: pl.InOut[pl.Tensor[[16, 64], pl.FP32]]):
+        for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+            half = pl.aiv_shard(pl.load(x, [0, 0], [16, 64]))
+            y = pl.store(pl.add(half, pl.cast(lane, pl.FP32)), [lane * 8, 0], y)
+
+    compiled = ir.compile(main)
+    assert compiled.explain() == "main: one kernel"
+    x, y = array(16, 64), zeros(16, 64)
+    compiled(x, y)
+    np.testing.assert_array_equal(y[:8], x[:8])
+    np.testing.assert_array_equal(y[8:], x[8:] + 1)
