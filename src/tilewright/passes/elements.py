@@ -110,7 +110,7 @@ class Elements:
         structure = node.structure
         dims = tuple(point[dim] for dim in structure.dims)
         index = self.scopes.indices(dims) if node.uses_index else ()
-        with self.scopes.at(scope), self.scopes.builder.located(node.op and node.op.span):
+        with self.scopes.at(scope, node.op.span if node.op else None):
             return structure.body(tuple(scalars), index)
 
     def contributions(self, node: Node, point: dict[Symbol, Expr]) -> tuple[Value, ...]:

@@ -29,6 +29,7 @@ from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType
 from tilewright.ops import arith, control
 from tilewright.ops.cast import cast
+from tilewright.source import Span
 
 INDEX_SCALAR = ScalarType(INDEX)
 
@@ -42,6 +43,26 @@ class Scope:
         self.block = block
         self.depth = depth
         self.memo: dict[Any, Value] = {}
+
+
+class Emission:
+    """A place to emit to, for the duration of a `with`; entered often, hence a class."""
+
+    __slots__ = ("block", "builder", "saved", "span")
+
+    def __init__(self, builder: Builder, block: Block, span: Span | None) -> None:
+        self.builder = builder
+        self.block = block
+        self.span = span
+        self.saved: tuple[Block, Span | None] = builder.block, builder.span
+
+    def __enter__(self) -> None:
+        self.saved = self.builder.block, self.builder.span
+        self.builder.block = self.block
+        self.builder.span = self.span or self.builder.span
+
+    def __exit__(self, *_: object) -> None:
+        self.builder.block, self.builder.span = self.saved
 
 
 class Scopes:
@@ -73,9 +94,9 @@ class Scopes:
             yield scope
         self.stack.pop()
 
-    def at(self, scope: Scope) -> Any:
-        """Emission goes to the end of `scope` for the duration."""
-        return self.builder.inside(scope.block)
+    def at(self, scope: Scope, span: Span | None = None) -> Emission:
+        """Emission goes to the end of `scope` for the duration, located at `span` if given."""
+        return Emission(self.builder, scope.block, span)
 
     def define(self, symbol: Symbol, value: Value) -> None:
         """`value`, of the innermost scope, is what `symbol` stands for."""

@@ -41,11 +41,10 @@ def folded(word: OpDef[..., Any]) -> RewriteRule:
     """word(constants) -> constant"""
 
     def rule(*values: Value) -> Value | None:
-        known = [constant_of(value) for value in values]
-        result = word.infer(*values) if word.infer else None
-        if any(number is None for number in known) or not isinstance(result, ScalarType):
+        if any(constant_of(value) is None for value in values):
             return None
-        assert word.evaluate is not None
+        assert word.infer is not None and word.evaluate is not None
+        result = word.infer(*values)
         arrays = [as_number(value) for value in values]
         return Builder.current().constant(word.evaluate(*arrays).item(), result.dtype)
 
@@ -128,7 +127,7 @@ class Simplifier(RuleCloner):
             known = constant_of(self.value(op.operands[0]))
             if known is not None:
                 return self.take(op, op.regions[0 if known else 1])
-        if op.opdef is control.for_ and self.is_empty(op):
+        if op.opdef is control.for_ and is_empty(self.operands(op)):
             for old, init in zip(op.results, op.operands[3], strict=True):
                 self.bind(old, self.value(init))
             return op
@@ -142,12 +141,13 @@ class Simplifier(RuleCloner):
             self.bind(old, self.value(new))
         return op
 
-    def is_empty(self, op: Operation) -> bool:
-        """True when a loop certainly runs zero times."""
-        low, high, step = (constant_of(self.value(bound)) for bound in op.operands[:3])
-        if low is None or high is None or not step:
-            return False
-        return low >= high if step > 0 else low <= high
+
+def is_empty(operands: tuple[Any, ...]) -> bool:
+    """True when a loop with these operands certainly runs zero times."""
+    low, high, step = map(constant_of, operands[:3])
+    if low is None or high is None or not step:
+        return False
+    return low >= high if step > 0 else low <= high
 
 
 def may_be_simpler(op: Operation) -> bool:
@@ -155,7 +155,7 @@ def may_be_simpler(op: Operation) -> bool:
     if op.opdef not in RULES and op.opdef not in (control.if_, control.for_):
         return False
     if op.opdef is control.for_:
-        return all(constant_of(bound) is not None for bound in op.operands[:3])
+        return is_empty(op.operands)
     known = [constant_of(value) for value in op.inputs]
     return known[0] is not None or known[-1] in (0, 1)
 

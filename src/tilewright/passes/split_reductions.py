@@ -60,6 +60,7 @@ RULES = {opdef: (split(opdef),) for opdef in (reduce.sum_, reduce.prod)}
 
 def split_reductions(program: Program, entry: str) -> Program:
     """`program` with each such reduction replaced."""
-    if not any(op.opdef in RULES for op in program[entry].body.walk()):
+    ops = program[entry].body.walk()
+    if not any(op.opdef in RULES and len(op.attrs["axes"]) > 1 for op in ops):
         return program
     return apply_rules(program, RULES)
