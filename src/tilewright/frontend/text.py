@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import gc
 import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from tilewright.frontend.program import (
 )
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
 from tilewright.ir.core import Function, Program
+from tilewright.ir.garbage import without_collections
 from tilewright.source import Located, SourceText, Span, remember
 
 SourceMap = Mapping[int, tuple[str, int, int]]
@@ -60,25 +59,13 @@ def parse(
     and define. Names that only extents use become dynamic dimensions. Raises SyntaxError for text
     that is not Python, ValueError when it defines nothing or several things, and author errors.
     """
-    with _without_collections():
+    with without_collections():
         found = _TextReader(code, filename, source_map).read()
     if len(found) != 1:
         raise ValueError(
             f"{filename} defines {len(found)} functions and programs; exactly one is expected"
         )
     return found[0]
-
-
-@contextmanager
-def _without_collections() -> Generator[None]:
-    """A text makes many objects and no garbage: collecting meanwhile doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def loads(path: str | Path) -> Function | Program:

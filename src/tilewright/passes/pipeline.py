@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.ir.core import Program
+from tilewright.ir.garbage import without_collections
 from tilewright.passes import contract, regions, scans, single
 from tilewright.passes.context import (
     Instrument,
@@ -43,7 +44,8 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
     for step in PIPELINE:
         for instrument in watching:
             instrument.before_pass(step.__name__, program)
-        program = step(program, entry)
+        with without_collections():
+            program = step(program, entry)
         for instrument in watching:
             instrument.after_pass(step.__name__, program)
     return program
