@@ -19,6 +19,7 @@ class NameTable:
 
     def __init__(self) -> None:
         self._taken: set[str] = set(RESERVED)
+        self._last: dict[str, int] = {}  # the last number given to a wanted name
         self._values: dict[Value, str] = {}
         self._symbols: dict[Symbol, str] = {}
         self._hints: dict[Value, str] = {}
@@ -32,10 +33,13 @@ class NameTable:
 
     def fresh(self, wanted: str) -> str:
         """`wanted`, or `wanted_1`, `wanted_2`, ... when it is taken."""
-        name, number = wanted, 0
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}_{number}"
+        name = wanted
+        if name in self._taken:
+            number = self._last.get(wanted, 0)
+            while name in self._taken:
+                number += 1
+                name = f"{wanted}_{number}"
+            self._last[wanted] = number
         self._taken.add(name)
         return name
 
@@ -74,6 +78,8 @@ class NameTable:
         self._symbols.update(zip(dims, names, strict=True))
         yield names
         self._taken.difference_update(names)
+        for dim in dims:
+            self._last.pop(dim.name, None)
 
     def expr(self, expr: Expr | int) -> str:
         """Text of an affine expression under these names."""
