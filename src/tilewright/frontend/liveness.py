@@ -68,21 +68,29 @@ class Liveness:
 
 def names_read(node: ast.AST | None) -> Names:
     """Every name that an expression mentions."""
-    return frozenset(child.id for child in _nodes(node) if isinstance(child, ast.Name))
+    return _mentions(node)[0]
 
 
-def _nodes(node: ast.AST | None) -> Iterator[ast.AST]:
-    """A node and all below it; `ast.walk` without its bookkeeping."""
+def _mentions(node: ast.AST | None) -> tuple[Names, list[ast.Call]]:
+    """The names and the calls at and below a node; `ast.walk` without its bookkeeping."""
+    names: set[str] = set()
+    calls: list[ast.Call] = []
     stack: list[Any] = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, ast.AST):
-            yield current
-            for name in current._fields:
-                if name != "ctx":
-                    stack.append(getattr(current, name))
-        elif isinstance(current, list):
-            stack.extend(cast("list[Any]", current))
+        kind = cast("type[Any]", type(current))
+        if kind is ast.Name:
+            names.add(current.id)
+        elif kind is ast.Attribute:
+            stack.append(current.value)
+        elif kind is list:
+            stack.extend(current)
+        elif kind is ast.Call:
+            calls.append(current)
+            stack += (current.func, current.args, current.keywords)
+        elif kind is not ast.Constant and isinstance(current, ast.AST):
+            stack.extend([getattr(current, name) for name in current._fields])
+    return frozenset(names), calls
 
 
 def _summarise(body: Sequence[ast.stmt], result: Analysis) -> Facts:
@@ -121,14 +129,14 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
         case ast.Assign(targets=targets, value=value):
             plain = [name for target in targets for name in _targets(target)]
             partial = [name for target in targets for name in _partial_targets(target)]
-            reads = names_read(value) | _target_reads(targets)
-            return _with_calls(value, Facts(reads, frozenset(plain), (*plain, *partial)))
+            facts = Facts(_target_reads(targets), frozenset(plain), (*plain, *partial))
+            return _with_value(value, facts)
         case ast.AnnAssign(target=target, value=value, annotation=annotation):
             plain = _targets(target) if value is not None else []
-            reads = names_read(value) | names_read(annotation)
-            return _with_calls(value, Facts(reads, frozenset(plain), tuple(plain)))
+            facts = Facts(names_read(annotation), frozenset(plain), tuple(plain))
+            return _with_value(value, facts)
         case ast.Expr(value=value):
-            return _with_calls(value, Facts(names_read(value)), bare=True)
+            return _with_value(value, Facts(), bare=True)
         case _:
             return Facts(names_read(node))
 
@@ -181,9 +189,9 @@ _WRITERS = {
 }
 
 
-def _with_calls(value: ast.expr | None, facts: Facts, *, bare: bool = False) -> Facts:
-    """Facts of a statement, with what its calls may write and rebind."""
-    calls = [node for node in _nodes(value) if isinstance(node, ast.Call)]
+def _with_value(value: ast.expr | None, facts: Facts, *, bare: bool = False) -> Facts:
+    """Facts of a statement, with what its value reads and its calls may write and rebind."""
+    read, calls = _mentions(value)
     rebound: list[str] = []
     written: set[str] = set()
     for call in calls:
@@ -191,6 +199,7 @@ def _with_calls(value: ast.expr | None, facts: Facts, *, bare: bool = False) -> 
         written.update(names)
         if is_function or (bare and call is value):
             rebound.extend(names)
+    facts.reads |= read
     facts.assigned = (*facts.assigned, *rebound)
     facts.written = frozenset((*written, *facts.assigned))
     return facts
