@@ -32,6 +32,7 @@ from passes.programs import (
 )
 from tilewright.dtypes import BOOL, FP32, INDEX
 from tilewright.errors import StaleRead
+from tilewright.ir.affine import Access, Symbol, as_expr
 from tilewright.ir.core import Program, Value
 from tilewright.ir.enums import ForKind, MemorySpace
 from tilewright.ops import arith, elementwise, matmul, memory
@@ -256,3 +257,14 @@ def test_returned_tensors_become_outputs_and_scalars_one_element_buffers() -> No
     function = check(kernel([("x", tensor(4, 6), IN)], body))
     assert function.attrs["results"] == (("tensor", 1), ("scalar", 2))
     assert allocs(function) == 0
+
+
+def test_rows_that_write_the_same_elements_are_visited_in_order() -> None:
+    r, c = Symbol("r", 0, 3), Symbol("c", 0, 5)
+    diagonal = Access((as_expr(r) + c,), (4, 6), (r, c))
+
+    def body(x: Value, out: Value) -> list[Value]:
+        return [memory.access_store(out, load(x, [0, 0], (4, 6)), (), access=diagonal)]
+
+    given = kernel([("x", tensor(4, 6), IN), ("out", tensor(9), OUT)], body)
+    assert loops(check(given), ForKind.Parallel) == 0

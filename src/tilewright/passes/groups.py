@@ -7,7 +7,7 @@ group when everything it needs from the group is the element of the row at hand.
 
 from __future__ import annotations
 
-from tilewright.ir.affine import Expr, Symbol, as_expr, const, less, symbols
+from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, const, less, symbols
 from tilewright.ir.types import Dim
 from tilewright.passes.nodes import Indices, Kind, Leaf, Node, compose
 from tilewright.passes.storage import Storage
@@ -198,16 +198,16 @@ def may_write(group: Group, node: Node, storage: Storage) -> bool:
 
 
 def is_injective(node: Node) -> bool:
-    """True when every point of the domain writes an element of its own."""
+    """True when every point of the domain writes an element of its own: an axis for each dim."""
     (write,) = node.structure.writes
-    plain = {index for index in write if isinstance(index, Expr)}
-    dims = node.structure.dims
-    return all(as_expr(dims[axis]) in plain_terms(plain) for axis in node.wide)
-
-
-def plain_terms(exprs: set[Expr]) -> set[Expr]:
-    """The symbols that are, up to a constant or other symbols, an index of their own."""
-    return {Expr(0, {atom: 1}) for expr in exprs for atom, factor in expr.terms.items() if factor}
+    dims = {node.structure.dims[axis] for axis in node.wide}
+    alone: set[Symbol] = set()
+    for index in write:
+        inside = dims.intersection(symbols(index)) if isinstance(index, Expr) else dims
+        if len(inside) == 1 and isinstance(index, Expr):
+            (dim,) = inside
+            alone.update(inside if coefficient(index, dim) else ())
+    return alone == dims
 
 
 def is_before(node: Node, group: Group) -> bool:
