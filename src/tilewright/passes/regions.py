@@ -142,7 +142,8 @@ def take_carries(
             continue
         unchanged = yields[position] is params[-1][position]
         single = counts[init] == 1
-        storage = carried_storage(lowering, init, single, unchanged)
+        through = is_version_of(yields[position], params[-1][position])
+        storage = carried_storage(lowering, init, single, unchanged, through)
         shared = unchanged and storage is lowering.stored.get(init)
         carries.append(Carry(init, storage, shared))
     flush(lowering)
@@ -161,10 +162,29 @@ def convert_once(lowering: Lowering, value: Value) -> None:
         value = direct_reads(node.structure)[0].value
 
 
+def is_version_of(value: Value, base: Value) -> bool:
+    """True when `value` is `base` after writes, so that writing it writes `base`."""
+    while value is not base:
+        op = value.op
+        if op is None:
+            return False
+        position = op.results.index(value)
+        if position in op.opdef.tied:
+            value = op.operands[op.opdef.tied[position]]
+        elif op.opdef is control.for_:
+            value = op.operands[3][position]
+        elif op.opdef is control.if_:
+            arms = (region.terminator.operands[0][position] for region in op.regions)
+            return any(is_version_of(arm, base) for arm in arms)
+        else:
+            return False
+    return True
+
+
 def carried_storage(
-    lowering: Lowering, init: Value, is_single: bool, is_unchanged: bool
+    lowering: Lowering, init: Value, is_single: bool, is_unchanged: bool, is_through: bool
 ) -> Storage:
-    """The memory of one carried tensor."""
+    """The memory of one carried tensor; a carry that is no chain of writes has its own."""
     storage = lowering.stored.get(init)
     if storage is None:
         return lowering.copy_of(init)
@@ -176,7 +196,7 @@ def carried_storage(
         return storage
     if storage.is_blank:
         return lowering.allocate_blank(init)
-    if storage.is_global and storage.is_written:
+    if storage.is_global and storage.is_written and is_through:
         raise StaleRead(
             f"{init.name or 'a tensor'} is read while a loop overwrites it",
             lowering.plan.span,
