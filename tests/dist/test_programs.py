@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,22 @@ def test_what_runs_alone_on_a_rank_is_a_kernel_of_its_own() -> None:
     compiled = ir.compile(Alone, distributed_config=PAIR)
     assert list(compiled.children) == ["chip"]
     assert "chip: a kernel of its own" in compiled.explain()
+    x, y = array(2, 1, 64), zeros(2, 1, 64)
+    compiled(x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_kernels_of_several_ranks_run_at_the_same_time() -> None:
+    compiled = ir.compile(Alone, distributed_config=PAIR)
+    assert isinstance(compiled, DistributedCompiledProgram)
+    child = compiled.children["chip"].kernel
+    inside, run = threading.Barrier(2, timeout=20), child.run
+
+    def meet(*args: Any) -> Any:
+        inside.wait()
+        return run(*args)
+
+    child.run = meet
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     compiled(x, y)
     np.testing.assert_array_equal(y, 2 * x)

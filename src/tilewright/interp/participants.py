@@ -2,14 +2,16 @@
 
 Whoever runs holds the baton and gives it away only where it waits or ends, always to the next one
 in turn that can go on; so a run takes the same course every time. When nobody can go on, those
-that wait are abandoned and `Deadlock` names what each waits for and where.
+that wait are abandoned and `Deadlock` names what each waits for and where. A participant that runs
+compiled code holds no baton meanwhile: such code shares nothing with the others until it ends.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.actors: list[Actor] = []
+        self.lock = threading.Lock()
+        self.is_free = False
         self.error: BaseException | None = None
 
     def give_up(self, error: BaseException) -> None:
@@ -42,21 +46,34 @@ class Stage:
 
     def pass_on(self, current: Actor) -> None:
         """Gives the baton to the next actor that can go on; comes back when it is this one's."""
-        chosen = self.choose(current)
+        with self.lock:
+            chosen = self.choose(current)
+            self.is_free = chosen is None
         if chosen is current:
             return
-        chosen.baton.release()
-        if not current.is_done:
+        if chosen is not None:
+            chosen.baton.release()
+        if not current.is_done and not current.is_outside:
             current.baton.acquire()
 
-    def choose(self, current: Actor) -> Actor:
-        """The next actor in turn that can go on."""
+    def come_back(self, actor: Actor) -> None:
+        """An actor that was outside wants to go on: at once if nobody runs, else in turn."""
+        with self.lock:
+            actor.is_outside = False
+            taken, self.is_free = self.is_free, False
+        if not taken:
+            actor.baton.acquire()
+
+    def choose(self, current: Actor) -> Actor | None:
+        """The next actor in turn that can go on; None while those that could are outside."""
         at = self.actors.index(current)
         turn = [*self.actors[at + 1 :], *self.actors[: at + 1]]
         waiting = [actor for actor in turn if not actor.is_done]
         for actor in waiting:
             if actor.can_go_on():
                 return actor
+        if any(actor.is_outside for actor in waiting):
+            return None
         self.give_up(self.deadlock())
         return next(actor for actor in waiting if actor.can_go_on())
 
@@ -84,6 +101,7 @@ class Actor(Participant):
         self.parent = parent
         self.baton = threading.Semaphore(0)
         self.is_done = False
+        self.is_outside = False
         self.joins = False
         self.is_cube = False
         self.awaited = ""
@@ -111,6 +129,8 @@ class Actor(Participant):
 
     def can_go_on(self) -> bool:
         """True when what it waits for has come, or nothing will any more."""
+        if self.is_outside:
+            return False
         if self.ready is None or self.ready():
             return True
         return self.stage.error is not None and not self.joins
@@ -123,6 +143,16 @@ class Actor(Participant):
         self.ready = None
         if self.stage.error is not None and not self.joins:
             raise self.stage.error if self.parent is None else Abandoned
+
+    @contextmanager
+    def outside(self) -> Generator[None]:
+        """Others may run for the duration, in which this one touches only what is its own."""
+        self.is_outside = True
+        self.stage.pass_on(self)
+        try:
+            yield
+        finally:
+            self.stage.come_back(self)
 
     # Ranks
 

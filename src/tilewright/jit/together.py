@@ -23,6 +23,7 @@ from tilewright.jit.kernels import InterpretedKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
 from tilewright.ops import control, host
+from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
 
 Native = Callable[..., tuple[Any, ...]]
@@ -65,7 +66,8 @@ class Together:
         def call(*args: Any) -> tuple[Any, ...]:
             if record is not None:
                 record.count()
-            result = child.kernel.run(signature, args)
+            with participant().outside():
+                result = child.kernel.run(signature, args)
             return tuple(v[0] if k in scalars else v for k, v in enumerate(as_tuple(result)))
 
         return call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,10 @@ class Participant:
 
     def wait_event(self, event: int) -> None:
         """Blocks until another core has set an event."""
+
+    def outside(self) -> AbstractContextManager[None]:
+        """Others may run for the duration, in which this one touches only what is its own."""
+        return nullcontext()
 
     def defer(self, ready: Ready, what: str) -> None:
         """Has the task of this participant be done only when `ready()`."""
