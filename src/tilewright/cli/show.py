@@ -125,7 +125,8 @@ def _station(name: str, stations: dict[str, str]) -> str:
 def _timing_lines(name: str, compiled: CompiledProgram) -> str:
     rows = [f"{stage:>10} {seconds * 1e3:9.3f} ms" for stage, seconds in compiled.timings.items()]
     total = sum(compiled.timings.values()) * 1e3
-    return "\n".join([name, *rows, f"{'total':>10} {total:9.3f} ms"])
+    asked = [f"undecided: {q} ×{n}" for q, n in sorted(compiled.unknown_answers.items())]
+    return "\n".join([name, *rows, f"{'total':>10} {total:9.3f} ms", *asked])
 
 
 def write_code(text: str, language: str) -> None:

@@ -13,6 +13,7 @@ from tilewright.abi import Manifest, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureError
+from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.verify import verify
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
@@ -34,9 +35,14 @@ from tilewright.target import Target
 
 @dataclass
 class Timings:
-    """Seconds by stage of one compilation, in order."""
+    """Seconds by stage of one compilation, in order.
+
+    `unknown` counts, by question, what the affine engine could not decide: each is a guard at run
+    time, a copy, or a loop that stays serial.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
@@ -102,8 +108,9 @@ def generate(
 ) -> Generated:
     """Lowers function `entry` and writes it as text for this machine."""
     timings = Timings()
-    with options.checks(), timings.stage("lower"):
+    with options.checks(), timings.stage("lower"), counting_unknown() as unknown:
         lowered = lower(program, entry, watchers(options, directory))
+    timings.unknown.update(unknown)
     with timings.stage("target"):
         target = find_target()
     with timings.stage("emit"):

@@ -101,6 +101,11 @@ class CompiledProgram(Launcher):
         """Seconds of compilation by stage."""
         return self.artifact.timings.seconds
 
+    @property
+    def unknown_answers(self) -> Mapping[str, int]:
+        """How often the affine engine could not decide a question, by question."""
+        return self.artifact.timings.unknown
+
     def __repr__(self) -> str:
         return f"<compiled {self.name}({', '.join(self.param_names)})>"
 
