@@ -80,17 +80,21 @@ class Atom:
 class Symbol(Atom, Arithmetic):
     """A named integer, compared by identity, with an optional inclusive range [`lo`, `hi`]."""
 
-    __slots__ = ("_interval", "hi", "lo", "name", "serial")
+    __slots__ = ("_interval", "expr", "hi", "lo", "name", "serial")
 
     def __init__(self, name: str, lo: Operand | None = None, hi: Operand | None = None) -> None:
         self.name: Final = name
-        self.lo: Final = None if lo is None else simplify(as_expr(lo))
-        self.hi: Final = None if hi is None else simplify(as_expr(hi))
+        self.lo: Final = lo if lo is None or type(lo) is int else simplify(lo)
+        self.hi: Final = hi if hi is None or type(hi) is int else simplify(hi)
         self.serial: Final = next(_serials)
         self.depth = 1 + max(_depth_of(self.lo), _depth_of(self.hi))
-        low = -INFINITY if self.lo is None else as_expr(self.lo).interval[0]
-        high = INFINITY if self.hi is None else as_expr(self.hi).interval[1]
-        self._interval: Final = (low, high)
+        low = self.lo.interval[0] if isinstance(self.lo, Expr) else self.lo
+        high = self.hi.interval[1] if isinstance(self.hi, Expr) else self.hi
+        self._interval: Final = (
+            -INFINITY if low is None else low,
+            INFINITY if high is None else high,
+        )
+        self.expr: Final = Expr(0, {self: 1})  # this symbol as an expression
 
     def interval(self) -> Interval:
         return self._interval
@@ -263,7 +267,7 @@ def as_expr(value: object) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, Symbol):
-        return Expr(0, {value: 1})
+        return value.expr
     return Expr(operator.index(value), {})  # pyright: ignore[reportArgumentType]
 
 
