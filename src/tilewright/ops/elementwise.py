@@ -7,15 +7,17 @@ Valid regions must be provably the same. The whole physical shape is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, ParamSpec
 
 from tilewright.dtypes import BOOL, FP16, FP32, INT32, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
+from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import OpDef, op
 from tilewright.ir.structure import AxisKind, Read, Structure, broadcast_map, domain, identity_map
-from tilewright.ir.types import ScalarType, ShapedType, Type
+from tilewright.ir.types import ScalarType, Shape, ShapedType, Type
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.ops.rules import broadcast_shapes, broadcast_valid, computed_type, label
@@ -38,9 +40,14 @@ Word = Callable[..., Value]
 
 def pointwise_type(name: str, dtype: DType, values: Sequence[Value]) -> Type:
     """The type of an elementwise result of `dtype`; raises ShapeMismatch, ArgumentTypeMismatch."""
-    types = [value.type for value in values if isinstance(value.type, ShapedType)]
+    types = tuple([value.type for value in values if isinstance(value.type, ShapedType)])
     if not types:
         raise ArgumentTypeMismatch(f"{name}: no operand is a tensor or a tile")
+    return _broadcast_type(name, dtype, types)
+
+
+@lru_cache(maxsize=256)
+def _broadcast_type(name: str, dtype: DType, types: tuple[ShapedType, ...]) -> Type:
     shape = broadcast_shapes(name, types)
     return computed_type(types, shape, dtype, broadcast_valid(name, types, shape))
 
@@ -54,21 +61,25 @@ def require_elements(name: str, values: Sequence[Value]) -> None:
 
 def pointwise_structure(word: Word, values: Sequence[Value]) -> Structure:
     """`word` at every point of the broadcast shape of `values`."""
-    types = [value.type for value in values if isinstance(value.type, ShapedType)]
-    shape = broadcast_shapes("elementwise", types)
-    dims = domain(shape)
-    reads = tuple(
-        Read(value, broadcast_map(dims, value.type.shape))
-        if isinstance(value.type, ShapedType)
-        else Read(value, ())
-        for value in values
-    )
+    dims, shape, kinds, maps = _geometry(tuple([value.type for value in values]))
 
     def body(scalars: tuple[Value, ...], index: tuple[Value, ...]) -> tuple[Value, ...]:
         return (word(*scalars),)
 
-    kinds = (AxisKind.PARALLEL,) * len(dims)
+    reads = tuple([Read(value, indices) for value, indices in zip(values, maps, strict=True)])
     return Structure(dims, shape, kinds, reads, (identity_map(dims),), body)
+
+
+@lru_cache(maxsize=256)
+def _geometry(
+    types: tuple[Type, ...],
+) -> tuple[tuple[Symbol, ...], Shape, tuple[AxisKind, ...], tuple[tuple[Expr, ...], ...]]:
+    """Domain, extents, kinds and one access per operand of an elementwise op on `types`."""
+    shapes = [type_.shape if isinstance(type_, ShapedType) else None for type_ in types]
+    shape = broadcast_shapes("elementwise", [t for t in types if isinstance(t, ShapedType)])
+    dims = domain(shape)
+    maps = tuple(() if own is None else broadcast_map(dims, own) for own in shapes)
+    return dims, shape, (AxisKind.PARALLEL,) * len(dims), maps
 
 
 def lift(word: OpDef[P, Value], dtypes: Sequence[DType]) -> OpDef[P, Value]:

@@ -135,6 +135,9 @@ def shapes_of(types: Iterable[ShapedType]) -> str:
 
 def broadcast_shapes(name: str, types: Sequence[ShapedType]) -> Shape:
     """The numpy broadcast of the shapes; raises ShapeMismatch where extents may differ."""
+    first = types[0].shape
+    if all(type_.shape == first for type_ in types):
+        return first
     rank = max(type_.rank for type_ in types)
     return tuple(_broadcast_extent(name, axis, types) for axis in range(-rank, 0))
 
