@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,12 +25,12 @@ from passes.programs import (
     sub,
     tensor,
 )
-from tilewright import interp
+from tilewright import interp, ir
 from tilewright.dtypes import INDEX, INT32
-from tilewright.errors import IndexOutOfBounds
+from tilewright.errors import IndexOutOfBounds, RuntimeShapeMismatch
 from tilewright.ir.affine import Symbol, as_expr
 from tilewright.ir.core import Program, Value
-from tilewright.ops import arith, elementwise, gather, loop, memory
+from tilewright.ops import arith, elementwise, gather, loop, memory, shape
 from tilewright.passes.pipeline import lower
 from unit.interp.build import for_loop
 
@@ -100,3 +102,23 @@ def test_rows_picked_by_data_are_checked_once_each() -> None:
     given = kernel([("x", tensor(9, 20), IN), ("rows", tensor(5, dtype=INT32), IN)], body)
     function = check(given)
     assert count(function, loop.check_index) == 1
+
+
+def reshaped(rows: int) -> list[np.ndarray[Any, Any]]:
+    return [np.ones((2, 8), np.float32), np.zeros((rows, 4), np.float32)]
+
+
+def test_a_reshape_whose_extents_are_not_proven_is_checked_once() -> None:
+    n, m = as_expr(Symbol("N", 0)), as_expr(Symbol("M", 0))
+
+    def body(x: Value, out: Value) -> list[Value]:
+        return [memory.assemble(out, shape.reshape(x, shape=(m, 4)), [const(0, INDEX)] * 2)]
+
+    given = kernel([("x", tensor(n, 8), IN), ("out", tensor(m, 4), OUT)], body)
+    function = check(given, reshaped(4))
+    assert count(function, loop.check_extent) == 1
+    for rows in (3, 5):
+        with pytest.raises(RuntimeShapeMismatch, match=f"an extent is {4 * rows}; it must be 16"):
+            interp.run(lower(given, "k"), "k", reshaped(rows))
+        with pytest.raises(RuntimeShapeMismatch, match=f"an extent is {4 * rows}; it must be 16"):
+            ir.compile(given)(*reshaped(rows))

@@ -318,6 +318,14 @@ def emit_check(e: Emitter, op: Operation) -> None:
     define_checked(e, op, index)
 
 
+@emits(loop.check_extent)
+def emit_check_extent(e: Emitter, op: Operation) -> None:
+    """A fault where two numbers differ."""
+    given, wanted = map(e.num, op.operands)
+    with faulting(e, e.text.let(f"icmp ne i64 {given}, {wanted}")):
+        leave(e, op, Fault.SHAPE_MISMATCH, (str(given), str(wanted), "0", "0"))
+
+
 def widened(e: Emitter, value: Value) -> list[str]:
     """An integer as vectors of i64."""
     dtype = dtype_name(value)
@@ -357,15 +365,18 @@ def faulting(e: Emitter, condition: str) -> Generator[None]:
 
 
 def report(e: Emitter, op: Operation, index: str, bound: str) -> None:
-    """Write the fault record and leave."""
-    code = int(Fault.INDEX_OUT_OF_BOUNDS)
+    """An index out of bounds."""
+    leave(e, op, Fault.INDEX_OUT_OF_BOUNDS, (index, "0", bound, str(op.attrs["axis"])))
+
+
+def leave(e: Emitter, op: Operation, fault: Fault, values: Sequence[str]) -> None:
+    """Write the fault record, with up to four values, and leave."""
     e.module.require(FAULT_SYMBOL, write_fault_helper)
-    axis = op.attrs["axis"]
-    arguments = (
-        f"ptr %ctx, i32 {code}, i32 {e.site(op)}, i64 {index}, i64 0, i64 {bound}, i64 {axis}"
+    numbers = ", ".join(f"i64 {value}" for value in values)
+    e.text.do(
+        f"call fastcc void {FAULT_SYMBOL}(ptr %ctx, i32 {int(fault)}, i32 {e.site(op)}, {numbers})"
     )
-    e.text.do(f"call fastcc void {FAULT_SYMBOL}({arguments})")
-    e.text.do(f"ret i32 {code}")
+    e.text.do(f"ret i32 {int(fault)}")
 
 
 FAULT_SYMBOL = "@tilewright.fault"

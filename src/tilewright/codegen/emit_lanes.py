@@ -23,7 +23,7 @@ ACCUMULATORS = 4
 SHORT_BODY, TURNING_BODY = 8, 12
 LONG_WORD = 12
 LANES_PER_CELL = 1 << 14
-ORDERED = (loop.check_index, loop.alloc, loop.copy, loop.matmul)
+ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
 
 
 def emit_lanes(e: Emitter, op: Operation) -> None:

@@ -6,13 +6,14 @@ buffer is a defect of the pass that made it, and is reported as one.
 
 from __future__ import annotations
 
+import time
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.errors import IndexOutOfBounds, InternalError
+from tilewright.errors import IndexOutOfBounds, InternalError, RuntimeShapeMismatch
 
 Array = npt.NDArray[Any]
 Indices = tuple[Any, ...]
@@ -135,6 +136,12 @@ def copy(dst: Buffer, src: Buffer) -> None:
     dst.array()[...] = src.array()
 
 
+def check_extent(given: Any, wanted: Any) -> None:
+    """`loop.check_extent`: RuntimeShapeMismatch unless the numbers are equal."""
+    if given != wanted:
+        raise RuntimeShapeMismatch(f"an extent is {given}; it must be {wanted}")
+
+
 def check_index(index: Any, bound: Any, mask: Any, axis: int) -> Any:
     """`loop.check_index`: `index` as INDEX; IndexOutOfBounds unless in [0, bound)."""
     wide = index if isinstance(index, int) else np.asarray(index).astype(np.int64)
@@ -147,3 +154,10 @@ def check_index(index: Any, bound: Any, mask: Any, axis: int) -> Any:
             f"index {first} is out of bounds for axis {axis} with extent {bound}"
         )
     return wide if isinstance(wide, int) else wide[()]
+
+
+def tick(table: Any, slot: int) -> None:
+    """`loop.tick`, in nanoseconds."""
+    now = time.perf_counter_ns()
+    table[slot] += now - table[0]
+    table[0] = now

@@ -113,6 +113,12 @@ def emit_check(e: Emitter, op: Operation) -> None:
     e.text.line(f"{e.define(op.result)} = check_index({', '.join(args)})")
 
 
+@handles(loop.check_extent)
+def emit_check_extent(e: Emitter, op: Operation) -> None:
+    """A fault where two numbers differ."""
+    e.text.line(f"check_extent({', '.join(map(e.name, op.operands))})")
+
+
 @handles(loop.copy)
 def emit_copy(e: Emitter, op: Operation) -> None:
     """Every element."""
@@ -146,3 +152,10 @@ def contraction(
     wide = np.float64 if c.dtype.kind == "f" else c.dtype
     product: Any = left.astype(wide) @ right.astype(wide)
     c[...] = product + c if accumulate else product
+
+
+@handles(loop.tick)
+def emit_tick(e: Emitter, op: Operation) -> None:
+    """The clock, by a helper."""
+    function = e.text.constant(buffers.tick, "f")
+    e.text.line(f"{function}({e.name(op.operands[0])}.array(), {op.attrs['slot']})")

@@ -121,6 +121,7 @@ def unbound(name: str) -> Any:
 NAMESPACE: dict[str, Any] = {
     "alloc": buffers.allocate,
     "as_buffer": buffers.as_buffer,
+    "check_extent": buffers.check_extent,
     "check_index": buffers.check_index,
     "copy_buffer": buffers.copy,
     "finish": finish,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.dtypes import FP32, INDEX, INT32, DType
+from tilewright.dtypes import FP32, INDEX, INT32, INT64, DType
 from tilewright.errors import DTypeMismatch, RankMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace
@@ -140,6 +140,17 @@ def check_index_type(index: Value, bound: Value, mask: Value | None, *, axis: in
     return from_bound
 
 
+@op("loop.check_extent", effect=Effect.WRITE)
+def check_extent(given: Value, wanted: Value) -> None:
+    """A fault RuntimeShapeMismatch unless two numbers, which the shapes promise to agree, do."""
+
+
+@check_extent.type_rule
+def check_extent_type(given: Value, wanted: Value) -> None:
+    if given.type != wanted.type:
+        raise DTypeMismatch(f"loop.check_extent: {given.type} and {wanted.type}")
+
+
 @op("loop.matmul", effect=Effect.WRITE)
 def matmul(
     c: Value,
@@ -185,3 +196,20 @@ def copy_type(dst: Value, src: Value) -> None:
     left, right = buffer_type(dst), buffer_type(src)
     if (left.shape, left.dtype) != (right.shape, right.dtype):
         raise DTypeMismatch(f"loop.copy: {right} into {left}")
+
+
+@op("loop.tick", effect=Effect.WRITE)
+def tick(table: Value, *, slot: int) -> None:
+    """Adds the time since the last tick to entry `slot` of an INT64 table; entry 0 keeps the clock.
+
+    The unit is the machine's: cycles where the code is compiled, nanoseconds interpreted.
+    """
+
+
+@tick.type_rule
+def tick_type(table: Value, *, slot: int) -> None:
+    type_ = buffer_type(table)
+    if type_.dtype is not INT64:
+        raise DTypeMismatch(f"loop.tick: the table holds {type_.dtype}, not {INT64}")
+    if len(type_.shape) != 1:
+        raise RankMismatch(f"loop.tick: the table has {len(type_.shape)} dimensions, not 1")

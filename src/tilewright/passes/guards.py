@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.affine import Constraint, Expr, Symbol, implies, less, less_equal
 from tilewright.ir.structure import Index, Indirect
-from tilewright.ir.types import Dim, ScalarType, Shape
+from tilewright.ir.types import Dim, ScalarType, Shape, element_count
 from tilewright.ops import loop
+from tilewright.ops.extents import same_dim
+from tilewright.ops.shape import reshape
 from tilewright.passes.groups import window
 from tilewright.passes.nodes import Node, shaped
 
@@ -28,6 +30,8 @@ WRITE = -1
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
     structure = node.structure
+    if node.op is not None and node.op.opdef is reshape:
+        check_count(lowering, node)
     if 0 in structure.extents:
         return
     for number, read in enumerate(structure.reads):
@@ -52,10 +56,10 @@ def guard(lowering: Lowering, node: Node) -> None:
 def is_inside(node: Node, indices: Sequence[Index], shape: Shape) -> bool:
     """True when each index is plainly a whole axis of `shape`, or checked elsewhere."""
     extents = node.extents
-    return all(
-        isinstance(index, Indirect) or is_whole_axis(index, extent, extents)
-        for index, extent in zip(indices, shape, strict=True)
-    )
+    for index, extent in zip(indices, shape, strict=True):
+        if not (isinstance(index, Indirect) or is_whole_axis(index, extent, extents)):
+            return False
+    return True
 
 
 def is_whole_axis(index: Expr, extent: Dim, extents: dict[Symbol, Dim]) -> bool:
@@ -66,6 +70,16 @@ def is_whole_axis(index: Expr, extent: Dim, extents: dict[Symbol, Dim]) -> bool:
         return False
     [(atom, factor)] = index.terms.items()
     return factor == 1 and isinstance(atom, Symbol) and extents.get(atom) == extent
+
+
+def check_count(lowering: Lowering, node: Node) -> None:
+    """A reshape has the elements of its operand; where that is not plain, it is checked."""
+    (read,) = node.structure.reads
+    given, wanted = (
+        element_count(each) for each in (shaped(read.value).shape, shaped(node.result).shape)
+    )
+    if same_dim(given, wanted) is None:
+        loop.check_extent(lowering.scopes.index(wanted), lowering.scopes.index(given))
 
 
 def check_window(
