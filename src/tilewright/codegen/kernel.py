@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilewright.abi import CTX, Fault, Param, ScalarParam, Signature, TensorParam
-from tilewright.codegen import emit_control, emit_memory, emit_scalars
+from tilewright.codegen import emit_control, emit_memory, emit_scalars, emit_ticks
 from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
@@ -27,7 +27,7 @@ from tilewright.ops import loop
 from tilewright.source import Span
 from tilewright.target import Isa, Target
 
-REGISTERED = (emit_control, emit_memory, emit_scalars)
+REGISTERED = (emit_control, emit_memory, emit_scalars, emit_ticks)
 """Modules that say how operations are written."""
 
 

@@ -1,0 +1,138 @@
+"""`nki.profile`: where the time of a compiled kernel goes, by the author's lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.abi import Manifest, Signature, Site, TensorParam
+from tilewright.codegen.kernel import emit_kernel
+from tilewright.ir.core import Program
+from tilewright.jit.build import compile_text, find_target
+from tilewright.jit.signature import calling_of_lowered
+from tilewright.passes import pipeline
+from tilewright.passes.insert_ticks import Shares, insert_ticks
+from tilewright.runtime.launch import Executable
+from tilewright.source import Span, source_lines
+
+CALIBRATION_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Part:
+    """The time, in microseconds, that one nest of a kernel spent, and the lines it is made of."""
+
+    name: str
+    microseconds: float
+    shares: Shares
+
+
+@dataclass
+class Profile:
+    """One measured launch, in microseconds: `wall` as the caller saw it, and its parts."""
+
+    wall: float
+    parts: list[Part] = field(default_factory=list[Part])
+    path: Path | None = None
+
+    @property
+    def lines(self) -> dict[int, float]:
+        """Microseconds by line number; the lines of a fused nest share its time by their work."""
+        found: dict[int, float] = {}
+        for part in self.parts:
+            for span, share in part.shares.items():
+                found[span.line] = found.get(span.line, 0.0) + part.microseconds * share
+        return dict(sorted(found.items()))
+
+    @property
+    def total(self) -> float:
+        """The sum over all parts."""
+        return sum(part.microseconds for part in self.parts)
+
+    def trace(self) -> dict[str, Any]:
+        """The profile as Chrome reads it: one bar per nest and line, end to end."""
+        events: list[dict[str, Any]] = []
+        start = 0.0
+        for part in self.parts:
+            for span, share in part.shares.items():
+                spent = part.microseconds * share
+                events.append(_event(part, span, start, spent))
+                start += spent
+        return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"wall": self.wall}}
+
+
+def _event(part: Part, span: Span, start: float, spent: float) -> dict[str, Any]:
+    lines = source_lines(span.file)
+    text = lines[span.line - 1].strip() if 0 < span.line <= len(lines) else part.name
+    where = {"file": span.file, "line": span.line}
+    common = {"ph": "X", "pid": 0, "tid": 0, "cat": part.name}
+    return {"name": text, "ts": start, "dur": spent, "args": where, **common}
+
+
+class ProfiledLaunch:
+    """A compiled program with clocks, ready to run on arrays, one per parameter."""
+
+    def __init__(self, program: Program) -> None:
+        (entry,) = program.functions
+        ticked = insert_ticks(pipeline.lower(program, entry), entry)
+        function = ticked.program[entry]
+        signature = _with_table(calling_of_lowered(program[entry], function).signature)
+        kernel = emit_kernel(function, signature, find_target())
+        manifest = Manifest(
+            name=entry,
+            symbol=kernel.symbol,
+            sites={number: Site.of(span) for number, span in kernel.sites.items()},
+            work=kernel.work,
+            arena_bytes=kernel.arena_bytes,
+            parallel=kernel.parallel,
+        )
+        self.nests = ticked.nests
+        data = compile_text(kernel.text, find_target())
+        self.executable = Executable.from_object(data, signature, manifest)
+        (extent,) = signature.tensors[-1].shape
+        self.table = np.zeros(extent.evaluate({}), np.int64)
+        self.profile: Profile | None = None
+
+    def __call__(self, arrays: Sequence[Any]) -> None:
+        _, earlier = self._run(arrays)
+        clock = int(self.table[0])
+        time.sleep(max(0.0, CALIBRATION_SECONDS - (time.perf_counter() - earlier)))
+        self._run(arrays)  # again warm after the pause
+        wall, now = self._run(arrays)
+        cycles = (int(self.table[0]) - clock) / ((now - earlier) * 1e6)
+        parts = [
+            Part(name, int(ticks) / cycles, shares)
+            for (name, shares), ticks in zip(self.nests, self.table[1:])
+        ]
+        self.profile = Profile(wall * 1e6, parts)
+
+    def _run(self, arrays: Sequence[Any]) -> tuple[float, float]:
+        """Seconds that one launch took, and when it ended."""
+        self.table[1:] = 0
+        start = time.perf_counter()
+        self.executable(*arrays, self.table)
+        end = time.perf_counter()
+        return end - start, end
+
+
+def _with_table(signature: Signature) -> Signature:
+    *params, table = signature.params
+    assert isinstance(table, TensorParam)
+    return replace(signature, params=(*params, replace(table, implicit=False)))
+
+
+def write_trace(profile: Profile, directory: str, name: str, overwrite: bool) -> Path:
+    """Writes the trace; raises FileExistsError unless an older one may be replaced."""
+    path = Path(directory) / name
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(profile.trace(), indent=1) + "\n", encoding="utf-8")
+    profile.path = path
+    return path

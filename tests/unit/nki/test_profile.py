@@ -1,0 +1,89 @@
+"""`nki.benchmark` and `nki.profile`: measured times, percentiles, the author's lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+
+RNG = np.random.default_rng(2)
+A = RNG.standard_normal((512, 512)).astype(np.float32)
+
+
+def heavy(x, y):
+    out = nl.ndarray((512, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        rows = nl.ds(i * 128, 128)
+        acc = nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum)
+        for k in nl.affine_range(4):
+            part = nl.load_transpose2d(x[rows, nl.ds(k * 128, 128)])
+            acc += nl.matmul(part, nl.load(y[nl.ds(k * 128, 128)]), transpose_x=True)
+        nl.store(out[rows], nl.tanh(acc) * 2.0)
+    return out
+
+
+FIRST = heavy.__code__.co_firstlineno
+
+
+def test_benchmark_gives_percentiles_of_real_launches() -> None:
+    timed = nki.benchmark(heavy, warmup=2, iters=20)
+    np.testing.assert_allclose(timed(A, A), 2 * np.tanh(A @ A), atol=1e-3)
+    latency = timed.benchmark_result.nc_latency
+    assert len(latency.samples) == 20
+    percentiles = [latency.get_latency_percentile(p) for p in (0, 1, 10, 25, 50, 90, 99, 100)]
+    assert percentiles == sorted(percentiles) and percentiles[0] > 0
+
+
+def test_a_profile_says_which_lines_take_the_time(tmp_path: Path) -> None:
+    profiled = nki.profile(heavy, working_directory=str(tmp_path), save_trace_name="heavy.json")
+    np.testing.assert_allclose(profiled(A, A), 2 * np.tanh(A @ A), atol=1e-3)
+    lines = profiled.profile_result.lines
+    product, activation = lines[FIRST + 7], lines[FIRST + 8]
+    assert product > activation > 0
+    assert set(lines) <= set(range(FIRST, FIRST + 10))
+
+
+def test_the_parts_of_a_profile_add_up_to_the_wall_time(tmp_path: Path) -> None:
+    profiled = nki.profile(heavy, working_directory=str(tmp_path), overwrite=True)
+    ratios: list[float] = []
+    for _ in range(5):
+        profiled(A, A)
+        result = profiled.profile_result
+        ratios.append(result.total / result.wall)
+    assert any(0.9 <= ratio <= 1.1 for ratio in ratios)
+
+
+def test_a_profile_is_a_trace_that_chrome_reads(tmp_path: Path) -> None:
+    profiled = nki.profile(heavy, working_directory=str(tmp_path), save_trace_name="heavy.json")
+    profiled(A, A)
+    trace = json.loads((tmp_path / "heavy.json").read_text())
+    events = trace["traceEvents"]
+    assert all(event["ph"] == "X" and event["dur"] >= 0 for event in events)
+    assert sum(event["dur"] for event in events) == pytest.approx(profiled.profile_result.total)
+    assert any("nl.matmul" in event["name"] for event in events)
+    with pytest.raises(FileExistsError):
+        profiled(A, A)
+
+
+def test_a_profile_needs_an_absolute_directory() -> None:
+    with pytest.raises(ValueError, match="absolute working_directory"):
+        nki.profile(heavy)(A, A)
+    with pytest.raises(ValueError, match="absolute working_directory"):
+        nki.profile(heavy, working_directory="here")(A, A)
+
+
+def test_a_grid_is_profiled_as_well(tmp_path: Path) -> None:
+    def rows(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        mine = nl.ds(nl.program_id(0) * 128, 128)
+        nl.store(out[mine], nl.exp(nl.load(x[mine])))
+        return out
+
+    profiled = nki.profile(rows, working_directory=str(tmp_path))[4]
+    np.testing.assert_allclose(profiled(A), np.exp(A), rtol=1e-5)
+    assert profiled.profile_result.total > 0
