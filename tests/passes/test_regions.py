@@ -268,3 +268,14 @@ def test_rows_that_write_the_same_elements_are_visited_in_order() -> None:
 
     given = kernel([("x", tensor(4, 6), IN), ("out", tensor(9), OUT)], body)
     assert loops(check(given), ForKind.Parallel) == 0
+
+
+def test_elements_written_to_one_place_are_written_in_order() -> None:
+    r, c = Symbol("r", 0, 3), Symbol("c", 0, 5)
+    first = Access((as_expr(r),), (4, 6), (r, c))
+
+    def body(x: Value, out: Value) -> list[Value]:
+        return [memory.access_store(out, load(x, [0, 0], (4, 6)), (), access=first)]
+
+    given = kernel([("x", tensor(4, 6), IN), ("out", tensor(4), OUT)], body)
+    assert lanes(check(given)) == 0

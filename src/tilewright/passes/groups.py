@@ -210,6 +210,13 @@ def is_injective(node: Node) -> bool:
     return alone == dims
 
 
+def moves_with(node: Node, dim: Symbol) -> bool:
+    """True when points that differ in `dim` alone write different elements."""
+    (write,) = node.structure.writes
+    factors = (coefficient(index, dim) for index in write if isinstance(index, Expr))
+    return any(isinstance(factor, int) and factor != 0 for factor in factors)
+
+
 def is_before(node: Node, group: Group) -> bool:
     """True when `node` is done before the nest of `group` starts."""
     return node.group is None or node.group.index < group.index

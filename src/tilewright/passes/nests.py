@@ -12,7 +12,7 @@ from tilewright.ir.types import Dim
 from tilewright.ops import loop
 from tilewright.passes import combine as combining
 from tilewright.passes.elements import Elements, zero_of
-from tilewright.passes.groups import Group, is_injective
+from tilewright.passes.groups import Group, is_injective, moves_with
 from tilewright.passes.guards import WRITE
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import (
@@ -33,11 +33,13 @@ Store = Callable[[], None]
 class Pass:
     """One loop over the last axis: the nodes that it reduces, stores or keeps.
 
-    `order` are the values computed on the way, each after what it needs.
+    `order` are the values computed on the way, each after what it needs. `in_order` says that the
+    elements of a row may be written to one place, so that the last one must come last.
     """
 
     level: int
     extent: Dim
+    in_order: bool = False
     roots: list[Node] = field(default_factory=list[Node])
     kept: list[Node] = field(default_factory=list[Node])
     order: list[Node] = field(default_factory=list[Node])
@@ -53,7 +55,7 @@ class Nest:
         self.buffered = buffered
         self.rows = group.rows
         self.elements = Elements(lowering, self.scopes.current, group)
-        self.passes: dict[tuple[int, Dim], Pass] = {}
+        self.passes: dict[tuple[int, Dim, bool], Pass] = {}
         self.row_roots: list[Node] = []
         self.row_values: list[Node] = []
         self.last_needed: dict[Node, Pass] = {}
@@ -122,7 +124,8 @@ class Nest:
     def pass_of(self, node: Node) -> Pass:
         """The pass over the row in which `node` is done."""
         extent = node.wide_extents[len(self.rows)]
-        key = node.level, extent
+        dim = node.structure.dims[node.wide[len(self.rows)]]
+        key = node.level, extent, node.kind is Kind.WRITE and not moves_with(node, dim)
         return self.passes.setdefault(key, Pass(*key))
 
     def plan_kept(self) -> None:
@@ -256,9 +259,8 @@ class Nest:
                 store()
             return given
 
-        done = self.scopes.loop(
-            each.extent, symbol, body, kind=ForKind.Lanes, inits=inits, combine=words
-        )
+        kind = ForKind.Sequential if each.in_order else ForKind.Lanes
+        done = self.scopes.loop(each.extent, symbol, body, kind=kind, inits=inits, combine=words)
         self.finish_reductions(reductions, done.results)
         for node, (storage, indices) in stashes:
             self.elements.kept[node.result] = (storage, indices)
