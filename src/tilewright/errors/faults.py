@@ -34,15 +34,17 @@ class IndexOutOfBounds(KernelFault, IndexError):
 
 
 class DivisionByZero(KernelFault, ZeroDivisionError):
-    """An integer is divided by zero.
+    """Native code reports that an integer is divided by zero.
+
+    Only code that is not ours does: in the language, `x // 0` and `x % 0` are 0.
 
     Bad::
 
-        blocks = total // size      # size = 0
+        return 17;                          // FAULT_DIVISION_BY_ZERO, in C++
 
     Good::
 
-        blocks = total // pl.max(size, 1)
+        out[i] = n == 0 ? 0 : total / n;
     """
 
     code = "TW402"
@@ -53,11 +55,11 @@ class RuntimeShapeMismatch(KernelFault, ValueError):
 
     Bad::
 
-        kernel(x, y)        # both declared [N, 64]; x has 16 rows, y has 17
+        y = pl.reshape(x, [M, 4])           # x is [N, 8] with N = 2, and M is 5
 
     Good::
 
-        kernel(x, y[:16])
+        y = pl.reshape(x, [2 * N, 4])
     """
 
     code = "TW403"
