@@ -85,7 +85,7 @@ def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
     """To nearest even, then moved to the neighbour that `mode` asks for."""
     wide = x.astype(np.float64)
     nearest = x.astype(dtype.numpy)
-    if mode in (Rounding.RINT, Rounding.NONE) or dtype.bits >= 8 * x.dtype.itemsize:
+    if mode in (Rounding.RINT, Rounding.NONE):
         return nearest
     back = nearest.astype(np.float64)
     below = np.where(back > wide, step(nearest, -1), nearest)
