@@ -28,7 +28,7 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 @dataclass
 class Row:
-    """One workload: median seconds per call by contender, and the bound that the ratio must meet."""
+    """One workload: median seconds per call by contender, and the bound on the ratio."""
 
     name: str
     seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -47,7 +47,9 @@ class Row:
         return self.at_least is None or self.ratio >= self.at_least
 
 
-def interleave(contenders: Mapping[str, Run], *, seconds: float = 1.5, rounds: int = 9) -> dict[str, float]:
+def interleave(
+    contenders: Mapping[str, Run], *, seconds: float = 1.5, rounds: int = 9
+) -> dict[str, float]:
     """Median seconds per call of each contender, measured round by round for about `seconds`."""
     repeats = {name: _repeats(run) for name, run in contenders.items()}
     samples: dict[str, list[float]] = {name: [] for name in contenders}
@@ -82,7 +84,8 @@ def clean_environment(threads: int = 1) -> None:
         return
     env = {k: v for k, v in os.environ.items() if k not in BLAS_VARIABLES}
     env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    env.update(TILEWRIGHT_BENCH_CLEAN="1", OMP_WAIT_POLICY="passive", TILEWRIGHT_NUM_THREADS=str(threads))
+    env.update(TILEWRIGHT_BENCH_CLEAN="1", OMP_WAIT_POLICY="passive")
+    env["TILEWRIGHT_NUM_THREADS"] = str(threads)
     command = [*_scheduling(threads), sys.executable, *sys.orig_argv[1:]]
     sys.exit(subprocess.call(command, env=env))
 

@@ -124,7 +124,8 @@ def jobs() -> list[Job]:
             lambda: softmax(x), lambda: softmax(x64), 1e-6),
         Job("row softmax 2048² (traced)", lambda: kernels.softmax_traced(x),
             lambda: softmax(x), lambda: softmax(x64), 1e-6),
-        Job("RMSNorm 3000×2048, dynamic rows", into(kernels.rms_norm, np.empty_like(wide), wide, gain),
+        Job("RMSNorm 3000×2048, dynamic rows",
+            into(kernels.rms_norm, np.empty_like(wide), wide, gain),
             lambda: rms_norm(wide, gain), lambda: rms_norm(wide64, gain), 1e-5),
         Job("GELU(x@W+b) 1024³", into(kernels.gelu_linear, np.empty_like(a), a, b, bias),
             lambda: gelu_tanh(a @ b + bias), lambda: gelu(a64 @ b + bias), 1e-4),
@@ -174,8 +175,8 @@ def show_ir() -> None:
         "traced: @nki.jit": kernels.softmax_traced.lower(x),
     }
     panels = [
-        Panel(Syntax(program.as_python(concise=True), "python", word_wrap=True), title=title, width=74)
-        for title, program in texts.items()
+        Panel(Syntax(text.as_python(concise=True), "python", word_wrap=True), title=title, width=74)
+        for title, text in texts.items()
     ]
     CONSOLE.print(Columns(panels))
 

@@ -1,4 +1,4 @@
-"""A small program with a dynamic dim, a loop with a carry and a branch, for the tests of this room."""
+"""A small program with a dynamic dim, a loop with a carry and a branch, for tests."""
 
 from __future__ import annotations
 
