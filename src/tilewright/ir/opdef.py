@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from tilewright.ir.builder import Builder
@@ -32,10 +33,11 @@ class Spelling:
     target: OpDef[..., Any] | Macro
     accepts: Callable[..., bool] | None = None
     render: Callable[[Operation], dict[str, Any] | None] | None = None
-    signature: inspect.Signature = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", inspect.signature(self.build))
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The parameters of the public name; found when first asked for."""
+        return inspect.signature(self.build)
 
     @property
     def positional(self) -> list[str]:
@@ -131,12 +133,11 @@ class OpDef(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         builder = Builder.current()
-        names = self.operand_names
         entries = list(args)
-        for name in names[len(entries) :]:
+        for name in self.operand_names[len(entries) :]:
             entries.append(kwargs.pop(name, None))
         attrs = {**self.attr_defaults, **kwargs}
-        operands = tuple(map(builder.as_entry, entries))
+        operands = tuple([e if isinstance(e, Value) else builder.as_entry(e) for e in entries])
         results = builder.emit(self, operands, attrs).results
         return cast(R, results[0] if len(results) == 1 else results or None)
 
