@@ -77,12 +77,13 @@ class Builder:
         span = span or self.span
         if types is None:
             types = self._infer(opdef, operands, attrs, regions, span)
-        results = tuple(Value(type_) for type_ in types)
+        results = tuple([Value(type_) for type_ in types])
         operation = Operation(opdef, operands, attrs, regions, results, span)
         for value in results:
             value.owner = operation
-        for value, name in zip(results, names, strict=False):
-            value.name = name
+        if names:
+            for value, name in zip(results, names, strict=False):
+                value.name = name
         self.block.ops.append(operation)
         return operation
 
@@ -113,9 +114,9 @@ class Builder:
     ) -> tuple[Type, ...]:
         if opdef.infer is None:
             raise InternalError(f"op {opdef.name} has no type rule")
-        extra = {"regions": regions} if opdef.has_regions else {}
+        given_attrs = {**attrs, "regions": regions} if opdef.has_regions else attrs
         try:
-            given = opdef.infer(*operands, **attrs, **extra)
+            given = opdef.infer(*operands, **given_attrs)
         except TilewrightError as error:
             if error.span is None:
                 error.span = span

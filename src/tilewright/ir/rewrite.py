@@ -80,8 +80,11 @@ class Cloner:
         """A copy of `op` at the end of the builder's block; its results are bound."""
         operands = self.operands(op)
         regions = tuple(map(self.block, op.regions))
-        attrs = {name: self.attr(given) for name, given in op.attrs.items()}
-        types = tuple(self.type(value.type) for value in op.results)
+        attrs = dict(op.attrs)
+        types = tuple([value.type for value in op.results])
+        if self.symbols:
+            attrs = {name: self.attr(given) for name, given in op.attrs.items()}
+            types = tuple(map(self.type, types))
         new = self.builder.emit(
             op.opdef, operands, attrs, regions, span=op.span, types=self._known(op, operands, types)
         )

@@ -78,7 +78,7 @@ class Structure:
     @property
     def is_pointwise(self) -> bool:
         """True when no axis is reduced or scanned."""
-        return all(kind is AxisKind.PARALLEL for kind in self.kinds)
+        return not (AxisKind.REDUCE in self.kinds or AxisKind.SCAN in self.kinds)
 
 
 def domain(shape: Shape) -> tuple[Symbol, ...]:

@@ -48,7 +48,7 @@ class Elements:
 
     def scope_of(self, indices: Indices, mask: Mask) -> Scope:
         """The outermost scope of the nest in which `indices` and `mask` are known."""
-        home = self.scopes.home((*indices, *(c.expr for c in mask)))
+        home = self.scopes.home((*indices, *(c.expr for c in mask)) if mask else indices)
         return home if home.depth > self.base.depth else self.base
 
     def element(self, value: Value, indices: Indices, mask: Mask = ()) -> Value:
@@ -153,10 +153,12 @@ class Elements:
     ) -> Indices:
         """Indices at `point`; those that are data are checked."""
         return tuple(
-            self.indirect(index, axis, scalars, point, mask)
-            if isinstance(index, Indirect)
-            else replaced(index, point)
-            for axis, index in enumerate(given)
+            [
+                self.indirect(index, axis, scalars, point, mask)
+                if isinstance(index, Indirect)
+                else replaced(index, point)
+                for axis, index in enumerate(given)
+            ]
         )
 
     def _is_masked(self, value: Value) -> bool:

@@ -122,12 +122,13 @@ class Node:
     def set_shape(self) -> None:
         """Finds the axes of the domain whose extent is not 1, and those of them reduced."""
         structure = self.structure
-        self.wide = tuple(axis for axis, extent in enumerate(structure.extents) if extent != 1)
+        self.wide = tuple([axis for axis, extent in enumerate(structure.extents) if extent != 1])
         self.extents = dict(zip(structure.dims, structure.extents, strict=True))
-        self.wide_extents = tuple(structure.extents[axis] for axis in self.wide)
-        self.reduced = tuple(
-            k for k, axis in enumerate(self.wide) if structure.kinds[axis] is AxisKind.REDUCE
-        )
+        self.wide_extents = tuple([structure.extents[axis] for axis in self.wide])
+        if not structure.is_pointwise:
+            self.reduced = tuple(
+                k for k, axis in enumerate(self.wide) if structure.kinds[axis] is AxisKind.REDUCE
+            )
 
     def ends_reduced(self) -> bool:
         """True when the last axis of the domain is reduced and is not of extent 1."""
@@ -139,7 +140,7 @@ class Node:
 
 def direct_reads(structure: Structure) -> list[Read]:
     """The reads of shaped values."""
-    reads = (*structure.reads, *structure.initial)
+    reads = (*structure.reads, *structure.initial) if structure.initial else structure.reads
     return [read for read in reads if not isinstance(read.value.type, ScalarType)]
 
 
