@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -78,13 +78,17 @@ def _mentions(node: ast.AST | None) -> tuple[Names, list[ast.Call]]:
     stack: list[Any] = [node]
     while stack:
         current = stack.pop()
-        kind = cast("type[Any]", type(current))
+        kind = current.__class__
         if kind is ast.Name:
             names.add(current.id)
         elif kind is ast.Attribute:
             stack.append(current.value)
         elif kind is list:
             stack.extend(current)
+        elif kind is ast.Subscript:
+            stack += (current.value, current.slice)
+        elif kind is ast.Tuple or kind is ast.List:
+            stack.extend(current.elts)
         elif kind is ast.Call:
             calls.append(current)
             stack += (current.func, current.args, current.keywords)

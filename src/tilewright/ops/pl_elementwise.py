@@ -31,7 +31,7 @@ from tilewright.ops.adapt import (
     require_shaped_value,
 )
 from tilewright.ops.cast import cast as scalar_cast
-from tilewright.ops.extents import same_dims
+from tilewright.ops.extents import same_dim, same_dims
 from tilewright.ops.words import dtype_of
 
 Op = OpDef[..., Any]
@@ -75,6 +75,8 @@ def when_expanding(axis: int) -> Render:
     def render(operation: Operation) -> dict[str, Any] | None:
         x, y = (value.type for value in operation.operands)
         if not (isinstance(x, ShapedType) and isinstance(y, ShapedType)) or y.rank != 2:
+            return None
+        if not same_dim(y.shape[axis], 1):
             return None
         repeated = tuple(1 if k == axis % 2 else extent for k, extent in enumerate(x.shape))
         fits = x.rank == 2 and x.shape[axis] != 1 and same_dims(y.shape, repeated)

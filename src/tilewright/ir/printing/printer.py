@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 from tilewright.ir.affine import Access, Expr, Symbol, symbols
@@ -88,7 +89,7 @@ class Printer(AttrRenderer):
             for given in op.attrs.values():
                 self._mention(given)
             for value in op.results:
-                self._mention(value.type)
+                self._pinned |= _symbols_of(value.type)
             for region in op.regions:
                 for param in region.params:
                     self._mention(param.type)
@@ -133,11 +134,9 @@ class Printer(AttrRenderer):
         return render_type(renamed, self.prefix)
 
     def _renamed(self, type_: Type) -> Type:
-        mentioned: set[Symbol] = set()
-        _collect(type_, mentioned)
         renames = {
             symbol: Symbol(name) + 0
-            for symbol in sorted(mentioned, key=lambda symbol: symbol.name)
+            for symbol in sorted(_symbols_of(type_), key=lambda symbol: symbol.name)
             if (name := self.names.of_symbol(symbol)) != symbol.name
         }
         return substitute_type(type_, renames) if renames else type_
@@ -335,6 +334,13 @@ def _is_literal(entry: Any) -> bool:
 def _printed_inputs(op: Operation) -> Iterator[Value]:
     """The inputs that the text of `op` mentions: all but the final versions of a return."""
     return iter(op.operands[0]) if op.opdef.name == "control.return" else op.inputs
+
+
+@lru_cache(maxsize=256)
+def _symbols_of(type_: Type) -> frozenset[Symbol]:
+    found: set[Symbol] = set()
+    _collect(type_, found)
+    return frozenset(found)
 
 
 def _collect(part: Any, found: set[Symbol]) -> None:
