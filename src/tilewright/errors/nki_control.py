@@ -84,6 +84,24 @@ WHILE_NEEDS_UNCONDITIONAL_ENTRY = page(
     """,
     "start with `cond = scalar(True)`",
 )
+WHILE_LOOP = page(
+    "while_loop_not_supported",
+    NKIValueError,
+    "nl.while_loop is not supported: there are no registers whose values decide a loop",
+    """A loop over a condition that the device computes is written as a `while` statement.
+
+    Bad::
+
+        nl.while_loop(register, lambda register: step(register))
+
+    Good::
+
+        cond = scalar(True)
+        while cond:
+            cond = scalar(step(t)) < 10
+    """,
+    "write `while cond:` with `cond = scalar(True)` before it, or use nl.dynamic_range",
+)
 LOGIC_OR = page(
     "logic_or_not_supported",
     NKIValueError,

@@ -145,6 +145,37 @@ def where(
     return trace_arith.where(nki_ctx().sema, condition, x, y, dtype, mask)
 
 
+def _magnitude(x: Any) -> Any:
+    """The absolute value of a tile or a number."""
+    if not isinstance(x, nki_tensor):
+        return x if x >= 0 else -x
+    return trace_arith.exact_unary(nki_ctx().sema, elementwise.abs_, x, None, None)
+
+
+@nki_op("nl.abs_max")
+def abs_max(x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
+    """The larger of |x| and |y|, for each element, with numpy broadcasting."""
+    operands = (_magnitude(x), _magnitude(y))
+    return trace_arith.binary(nki_ctx().sema, "maximum", *operands, dtype, mask)
+
+
+@nki_op("nl.abs_min")
+def abs_min(x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
+    """The smaller of |x| and |y|, for each element, with numpy broadcasting."""
+    operands = (_magnitude(x), _magnitude(y))
+    return trace_arith.binary(nki_ctx().sema, "minimum", *operands, dtype, mask)
+
+
+@nki_op("nl.prelu")
+def prelu(x: Any, alpha: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
+    """x where it is positive, else alpha * x; alpha is a number, or a tile that broadcasts."""
+    sema = nki_ctx().sema
+    positive = trace_arith.binary(sema, "greater", x, 0.0)
+    return trace_arith.where(
+        sema, positive, x, trace_arith.binary(sema, "multiply", x, alpha), dtype, mask
+    )
+
+
 def as_truth(value: Value) -> Value:
     """A tile as booleans."""
     return trace_arith.converted_value(value, BOOL)

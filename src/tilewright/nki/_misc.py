@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import FP32, UINT32
-from tilewright.errors.nki_control import LOOP_INDICES
+from tilewright.errors.nki_control import LOOP_INDICES, WHILE_LOOP
 from tilewright.errors.nki_instructions import ATOMIC_ADD_ONLY, ATOMIC_DYNAMIC_INDEX
 from tilewright.frontend import trace_access
 from tilewright.frontend.trace_access import require_dtype
@@ -199,6 +199,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], step: int = 
     ctx = nki_ctx()
     for index in SequentialRange(lower, upper, step):
         ctx.call(body_fun, index)
+
+
+@nki_op("nl.while_loop")
+def while_loop(init: Any, body_fun: Callable[..., Any]) -> None:
+    """Loops of registers are not supported: always refused."""
+    raise refusal(WHILE_LOOP)
 
 
 @contextmanager

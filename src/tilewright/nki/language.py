@@ -33,6 +33,8 @@ from tilewright.nki._isa_gather import (
 )
 from tilewright.nki._math import (
     abs,
+    abs_max,
+    abs_min,
     add,
     arctan,
     bitwise_and,
@@ -71,6 +73,7 @@ from tilewright.nki._math import (
     negative,
     not_equal,
     power,
+    prelu,
     reciprocal,
     relu,
     right_shift,
@@ -127,6 +130,7 @@ from tilewright.nki._misc import (
     sizeinbytes,
     static_cast,
     sync_program,
+    while_loop,
 )
 from tilewright.nki._ranges import (
     affine_range,
@@ -159,6 +163,8 @@ from tilewright.nki._tile_size import (
 
 __all__ = [
     "abs",
+    "abs_max",
+    "abs_min",
     "add",
     "affine_range",
     "all",
@@ -247,6 +253,7 @@ __all__ = [
     "ones",
     "par_dim",
     "power",
+    "prelu",
     "private_hbm",
     "prod",
     "program_id",
@@ -292,6 +299,7 @@ __all__ = [
     "uint8",
     "var",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

@@ -84,6 +84,11 @@ def _(out, x):
         cond = nt.scalar(nl.greater(tile(1, 1), 0.0))
 
 
+@bad("while_loop_not_supported")
+def _(out, x):
+    nl.while_loop(tile(1, 1), lambda register: register)
+
+
 @bad("logic_or_not_supported")
 def _(out, x):
     i, j = nl.mgrid[0:4, 0:8]

@@ -252,3 +252,26 @@ def test_tensor_comparisons_are_int8_tiles() -> None:
 
 def test_every_function_records_unknown_keywords() -> None:
     assert np.array_equal(run(lambda t: nl.add(t, 1.0, name="sum"), X), X + 1)
+
+
+def test_extremes_of_magnitudes_and_a_leaky_rectifier() -> None:
+    @nki.jit
+    def kernel(x, y, slopes):
+        out = nl.ndarray((5, 4, 6), dtype=x.dtype, buffer=nl.shared_hbm)
+        a, b = nl.load(x), nl.load(y)
+        nl.store(out[0], nl.abs_max(a, b))
+        nl.store(out[1], nl.abs_min(a, b))
+        nl.store(out[2], nl.abs_max(a, -1.5))
+        nl.store(out[3], nl.prelu(a, 0.25))
+        nl.store(out[4], nl.prelu(a, nl.load(slopes)))
+        return out
+
+    x, y = (np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6) * s for s in (1, -0.7))
+    slopes = np.arange(4, dtype=np.float32).reshape(4, 1)
+    got = kernel(x, y.astype(np.float32), slopes)
+    y = y.astype(np.float32)
+    assert np.array_equal(got[0], np.maximum(np.abs(x), np.abs(y)))
+    assert np.array_equal(got[1], np.minimum(np.abs(x), np.abs(y)))
+    assert np.array_equal(got[2], np.maximum(np.abs(x), np.float32(1.5)))
+    assert np.array_equal(got[3], np.where(x > 0, x, x * np.float32(0.25)))
+    assert np.array_equal(got[4], np.where(x > 0, x, x * slopes))

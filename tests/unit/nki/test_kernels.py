@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -344,7 +345,7 @@ def test_unwritten_elements_are_poisoned_in_checked_mode() -> None:
     assert np.array_equal(got[:2], A[:2]) and np.isnan(got[2:]).all()
 
 
-def test_entry_points_run_the_same_kernel() -> None:
+def test_entry_points_run_the_same_kernel(tmp_path: Path) -> None:
     def double(x):
         out = nl.ndarray((4, 64), dtype=x.dtype, buffer=nl.shared_hbm)
         nl.store(out, nl.load(x[0:4]) * 2.0)
@@ -355,7 +356,7 @@ def test_entry_points_run_the_same_kernel() -> None:
     assert np.array_equal(nki.simulate_kernel(double, A), want)
     assert np.array_equal(nki.simulate_kernel(kernel[1], A), want)
     assert np.array_equal(nki.baremetal(double)(A), want)
-    assert np.array_equal(nki.profile(working_directory="here")(double)(A), want)
+    assert np.array_equal(nki.profile(working_directory=str(tmp_path))(double)(A), want)
     assert np.array_equal(nki.jit(kernel, mode="simulation")(A), want)
     timed = nki.benchmark(warmup=1, iters=3)(double)
     assert np.array_equal(timed(A), want)
