@@ -14,6 +14,8 @@ from tilewright.frontend.desugar import prepared_body
 from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parser import FunctionParser, Self, State
+from tilewright.frontend.trace_ambient import nki_ctx_or_none
+from tilewright.frontend.trace_inline import call_with_tiles
 from tilewright.frontend.typing import Matcher, TypeEvaluator
 from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder
@@ -53,6 +55,13 @@ class InlineFunction:
     in_program: bool = False
 
     def __call__(self, *arguments: Any) -> Any:
+        """Expands the helper into what is being built, a trace included."""
+        ctx = nki_ctx_or_none()
+        if ctx is not None:
+            return call_with_tiles(ctx, self.name, self._expanded, arguments)
+        return self._expanded(*arguments)
+
+    def _expanded(self, *arguments: Any) -> Any:
         state = State(Builder.current(), NoCallees())
         for argument in arguments:
             if isinstance(argument, Value):
