@@ -6,8 +6,7 @@ import tilewright.nki.language as nl
 
 ROWS = 32
 TILE = 128
-BLOCK_Q = 128
-BLOCK_K = 128
+BLOCK = 128
 NEG_INF = float("-inf")
 
 M = pl.dynamic("M")
@@ -87,28 +86,33 @@ def matmul(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@pl.jit.inline
+def attend(score, value, top, total, acc):
+    """One step of the online softmax: the next running maximum, sum and weighted values."""
+    highest = pl.maximum(top, pl.row_max(score))
+    p = pl.exp(pl.row_expand_sub(score, highest))
+    shrink = pl.exp(pl.sub(top, highest))
+    total = pl.add(pl.mul(total, shrink), pl.row_sum(p))
+    acc = pl.matmul_acc(pl.row_expand_mul(acc, shrink), p, value)
+    return highest, total, acc
+
+
 @pl.jit
 def causal_attention(q: pl.Tensor, k: pl.Tensor, v: pl.Tensor, out: pl.Out[pl.Tensor]):
     length, head = q.shape
-    scale = 0.125
-    for i in pl.parallel(0, length, BLOCK_Q):
+    for i in pl.parallel(0, length, BLOCK):
         with pl.at(level=pl.Level.CORE_GROUP):
-            query = pl.mul(pl.load(q, [i, 0], [BLOCK_Q, head]), scale)
-            top = pl.full([BLOCK_Q, 1], dtype=pl.FP32, value=NEG_INF)
-            total = pl.full([BLOCK_Q, 1], dtype=pl.FP32, value=0.0)
-            acc = pl.full([BLOCK_Q, head], dtype=pl.FP32, value=0.0)
-            for j in pl.range(0, i + 1, BLOCK_K):
-                key = pl.load(k, [j, 0], [BLOCK_K, head])
-                score = pl.matmul(query, key, b_trans=True)
-                bias = pl.cast(pl.tri(i - j, [BLOCK_Q, BLOCK_K]), pl.FP32)
-                score = pl.add(score, pl.log(bias))
-                highest = pl.maximum(top, pl.row_max(score))
-                p = pl.exp(pl.row_expand_sub(score, highest))
-                shrink = pl.exp(pl.sub(top, highest))
-                total = pl.add(pl.mul(total, shrink), pl.row_sum(p))
-                acc = pl.matmul_acc(
-                    pl.row_expand_mul(acc, shrink), p, pl.load(v, [j, 0], [BLOCK_K, head])
-                )
-                top = highest
+            query = pl.mul(pl.load(q, [i, 0], [BLOCK, head]), 0.125)
+            top = pl.full([BLOCK, 1], dtype=pl.FP32, value=NEG_INF)
+            total = pl.full([BLOCK, 1], dtype=pl.FP32, value=0.0)
+            acc = pl.full([BLOCK, head], dtype=pl.FP32, value=0.0)
+            for j in pl.range(0, i, BLOCK):
+                score = pl.matmul(query, pl.load(k, [j, 0], [BLOCK, head]), b_trans=True)
+                value = pl.load(v, [j, 0], [BLOCK, head])
+                top, total, acc = attend(score, value, top, total, acc)
+            score = pl.matmul(query, pl.load(k, [i, 0], [BLOCK, head]), b_trans=True)
+            causal = pl.log(pl.cast(pl.tri(0, [BLOCK, BLOCK]), pl.FP32))
+            value = pl.load(v, [i, 0], [BLOCK, head])
+            top, total, acc = attend(pl.add(score, causal), value, top, total, acc)
             pl.store(pl.row_expand_div(acc, total), [i, 0], out)
     return out

@@ -124,8 +124,9 @@ def accumulated(acc: Any, a: Any, b: Any, a_trans: bool, b_trans: bool) -> Array
     exact = np.float64 if floats else np.int64
     with np.errstate(all="ignore"):
         product: Any = np.matmul(a.astype(exact), b.astype(exact))
-        total = product if acc is None else product + acc.astype(exact)
-        return total.astype(np.float32 if floats else np.int32)
+        if acc is not None:
+            product += acc
+        return product.astype(np.float32 if floats else np.int32)
 
 
 matmul.samples(

@@ -131,7 +131,13 @@ def through_double(function: Callable[..., Any]) -> Meaning:
         wide = function(*(np.asarray(a).astype(np.float64) for a in arrays))
         return np.asarray(wide).astype(np.asarray(arrays[0]).dtype)
 
-    return meaning
+    def in_place(array: Array) -> Array:
+        wide = np.asarray(array).astype(np.float64)
+        function(wide, out=wide)
+        return wide.astype(np.asarray(array).dtype)
+
+    is_simple = isinstance(function, np.ufunc) and function.nin == 1
+    return in_place if is_simple else meaning
 
 
 def through_single(function: Callable[..., Any]) -> Meaning:
