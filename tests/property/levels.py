@@ -24,6 +24,7 @@ from tilewright.testing import assert_same_ir, assert_same_values
 from tilewright.testing.native import CompiledWords, call_native, compile_native
 
 Outcome = list[Any] | str
+Array = np.ndarray[Any, np.dtype[Any]]
 Check = Callable[[Case], None]
 CHECKS: dict[str, Check] = {}
 
@@ -216,6 +217,16 @@ def poisoned(case: Case) -> None:
     require_same(on_loops(case, checked=True), interpreted(case), "checked loop level")
 
 
+@check
+def loop_forms(case: Case) -> None:
+    """The lowered program prints, reads back and is stored as itself."""
+    program = lower_program(case.program)
+    assert_same_ir(deserialize(serialize(program)), program)
+    read = parser()
+    if read is not None:
+        assert_same_ir(read(program.as_python()), program)
+
+
 @cache
 def words() -> CompiledWords:
     return CompiledWords()
@@ -226,6 +237,17 @@ def native(case: Case) -> None:
     """Compiled code gives the bits of the lowered program, whose words are the compiled ones."""
     lower_program(case.program)
     artifact = compile_native(case.program)
-    arrays = case.arguments()
-    found = outcome(lambda: call_native(artifact, arrays), arrays)
-    require_same(found, on_loops(case, words=words()), "native")
+    expected = on_loops(case, words=words())
+    for layout in (np.array, scattered):
+        arrays = [layout(a) if isinstance(a, np.ndarray) else a for a in case.arguments()]
+        found = outcome(lambda given=arrays: call_native(artifact, given), arrays)
+        require_same(found, expected, f"native ({layout.__name__})")
+
+
+def scattered(array: Array) -> Array:
+    """The same elements in every second place, the axes in the other order, the last reversed."""
+    room = np.zeros([2 * extent for extent in reversed(array.shape)], array.dtype)
+    view = room[tuple(slice(None, None, 2) for _ in array.shape)].T
+    view = view[..., ::-1] if array.ndim else view
+    view[...] = array
+    return view

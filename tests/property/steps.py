@@ -233,7 +233,7 @@ def storing(g: Generator) -> None:
     if not isinstance(target.type, TensorType):
         raise Rejected
     offsets = [
-        g.index(0, g.extent(room) - size)
+        g.index(0, g.extent(room) - g.extent(size))
         for room, size in zip(target.type.shape, tile.type.shape, strict=True)  # type: ignore[attr-defined]
     ]
     g.wrote(target, memory.store(tile, offsets, target))
