@@ -246,8 +246,10 @@ def native(case: Case) -> None:
 
 def scattered(array: Array) -> Array:
     """The same elements in every second place, the axes in the other order, the last reversed."""
+    if not array.ndim:
+        return np.array(array)
     room = np.zeros([2 * extent for extent in reversed(array.shape)], array.dtype)
     view = room[tuple(slice(None, None, 2) for _ in array.shape)].T
-    view = view[..., ::-1] if array.ndim else view
+    view = view[..., ::-1]
     view[...] = array
     return view
