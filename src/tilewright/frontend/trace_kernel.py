@@ -143,7 +143,11 @@ class TraceKernel(KernelBase):
 
     def lower(self, *args: Any, **kwargs: Any) -> Program:
         """The program that the kernel is for these arguments, without running it."""
-        return self._specialize(self._prepare(args, kwargs)).program
+        return self.specialize(*args, **kwargs).program
+
+    def specialize(self, *args: Any, **kwargs: Any) -> Specialization:
+        """The trace for these arguments, made if there is none."""
+        return self._specialize(self._prepare(args, kwargs))
 
     def compile(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """The kernel made ready for arguments like these; call it with arrays of their shapes."""

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Hashable
 from typing import Any
 
+from tilewright.frontend.parse_traced import call_traced_kernel
+from tilewright.frontend.parser import callee
 from tilewright.frontend.trace_kernel import Call, Prepare, Specialization
 from tilewright.frontend.trace_kernel import TraceKernel as TracedFunction
 from tilewright.nki._launch import CompiledLaunch
@@ -66,3 +68,6 @@ class TraceKernel(Launcher, TracedFunction):
             kept = list(self._answered.items())[-MAX_VARIANTS + 1 :]
             self._answered = dict(kept) | {key: (made, variant)}
             self.set_variants([v for _, v in reversed(self._answered.values())])
+
+
+callee(TraceKernel)(call_traced_kernel)

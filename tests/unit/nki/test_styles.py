@@ -66,3 +66,16 @@ class Chain:
 def test_the_function_of_a_trace_is_called_in_a_program() -> None:
     result = compile_program(Chain)(X)
     np.testing.assert_array_equal(result, X * 4)
+
+
+@pl.program
+class Direct:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[4, 8], pl.FP32]) -> pl.Tensor[[4, 8], pl.FP32]:
+        middle = doubled(x)
+        y = doubled(middle)
+        return y  # noqa: RET504
+
+
+def test_a_traced_kernel_is_called_in_a_program() -> None:
+    np.testing.assert_array_equal(compile_program(Direct)(X), X * 4)
