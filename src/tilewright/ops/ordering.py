@@ -52,16 +52,19 @@ def _fold_in_sequence(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
 
 def _fold_lanes(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
     rows = -(-x.shape[-1] // VIRTUAL_LANES)
-    padded = np.full((*x.shape[:-1], rows * VIRTUAL_LANES), identity, x.dtype)
-    padded[..., : x.shape[-1]] = x
-    steps = np.reshape(padded, (*x.shape[:-1], rows, VIRTUAL_LANES))
+    if x.shape[-1] % VIRTUAL_LANES or not rows:
+        padded = np.full((*x.shape[:-1], rows * VIRTUAL_LANES), identity, x.dtype)
+        padded[..., : x.shape[-1]] = x
+        x = padded
+    steps = np.reshape(x, (*x.shape[:-1], rows, VIRTUAL_LANES))
     lanes = ufunc.reduce(steps, axis=-2, dtype=x.dtype, initial=identity)
-    lanes = np.reshape(lanes, (*x.shape[:-1], ACCUMULATORS, VIRTUAL_LANES // ACCUMULATORS))
-    pairs = ufunc(lanes[..., 0::2, :], lanes[..., 1::2, :])
-    total = ufunc(pairs[..., 0, :], pairs[..., 1, :])
-    for half in (8, 4, 2, 1):
-        total = ufunc(total[..., :half], total[..., half:])
-    return ufunc(np.asarray(identity, x.dtype), total[..., 0])
+    lanes = np.ascontiguousarray(np.moveaxis(lanes, -1, 0))
+    a = np.reshape(lanes, (ACCUMULATORS, -1, *x.shape[:-1]))
+    total: Any = ufunc(ufunc(a[0], a[1]), ufunc(a[2], a[3]))
+    while len(total) > 1:
+        half = len(total) // 2
+        total = ufunc(total[:half], total[half:])
+    return ufunc(np.asarray(identity, x.dtype), total[0])
 
 
 def first_extreme(x: Any, axis: int, better: Callable[[Any, int], Any]) -> Any:

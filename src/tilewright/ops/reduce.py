@@ -153,9 +153,11 @@ def _extreme(word: np.ufunc, of_float: float, of_int: str, wanted: bool) -> Mean
         if x.dtype.kind in "iu":
             start = getattr(np.iinfo(x.dtype), of_int)
             return word.reduce(x, axis=axes, initial=start, dtype=x.dtype)
-        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        wide = x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
         with np.errstate(invalid="ignore"):
             result = word.reduce(wide, axis=axes, initial=of_float)
+        if np.all(result):
+            return result.astype(x.dtype)
         seen = ((wide == 0) & (np.signbit(wide) == wanted)).any(axis=axes)
         zero = np.where(seen == wanted, -0.0, 0.0).astype(wide.dtype)
         return np.where(result == 0, zero, result).astype(x.dtype)
