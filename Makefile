@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.tilewright-installed
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: run test test-long check lint types house bench clean help
+.PHONY: run test test-long check lint types house bench docs clean help
 
 help:
 	@echo "make run        the main job: six kernels, checked and timed beside numpy"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-long  the tests that take minutes"
 	@echo "make check      ruff (lint), pyright (types), layers and budgets (house)"
 	@echo "make bench      the benchmarks"
+	@echo "make docs       the reference, written anew from the pages"
 
 run: $(STAMP)
 	$(BIN)/python examples/showcase.py $(ARGS)
@@ -42,6 +43,9 @@ house: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet -e ".[bench]" || echo "numba is missing: its column is left out"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
 
 # torch is optional: where it does not install, its tests are skipped and nothing else changes.
 $(STAMP): pyproject.toml
