@@ -60,9 +60,8 @@ def _fold_lanes(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
     lanes = ufunc.reduce(steps, axis=-2, dtype=x.dtype, initial=identity)
     lanes = np.ascontiguousarray(np.moveaxis(lanes, -1, 0))
     a = np.reshape(lanes, (ACCUMULATORS, -1, *x.shape[:-1]))
-    total: Any = ufunc(ufunc(a[0], a[1]), ufunc(a[2], a[3]))
-    while len(total) > 1:
-        half = len(total) // 2
+    total = ufunc(ufunc(a[0], a[1]), ufunc(a[2], a[3]))
+    for half in (8, 4, 2, 1):
         total = ufunc(total[:half], total[half:])
     return ufunc(np.asarray(identity, x.dtype), total[0])
 
