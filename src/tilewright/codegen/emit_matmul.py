@@ -19,6 +19,8 @@ from tilewright.ops import loop
 from tilewright.target import Isa
 
 ROW_BLOCKS = (256, 192, 128, 64, 128)
+FEW_ROWS = 16
+STREAM_BLOCKS = (4096, 2048, 1024, 2048)
 COLUMN_BLOCKS = (512, 480, 384, 256, 192, 128, 384)
 
 
@@ -214,6 +216,8 @@ def block_size(extent: Num, candidates: tuple[int, ...]) -> int:
 def grid_of(problem: Problem) -> tuple[int, int, Matmul]:
     """(rows, columns) of a block, and the matmul of one."""
     m, n, _ = problem.sizes
+    if isinstance(m, int) and 0 < m < FEW_ROWS:
+        return few_rows(problem, m)
     rows, columns = block_size(m, ROW_BLOCKS), block_size(n, COLUMN_BLOCKS)
     spec = replace(
         problem.spec,
@@ -222,6 +226,14 @@ def grid_of(problem: Problem) -> tuple[int, int, Matmul]:
         packs=True,
     )
     return rows, columns, spec
+
+
+def few_rows(problem: Problem, rows: int) -> tuple[int, int, Matmul]:
+    """Long rows of B, read once and in place: what a product of few rows waits for is memory."""
+    n = problem.sizes[1]
+    columns = block_size(n, STREAM_BLOCKS)
+    is_whole = isinstance(n, int) and n % columns == 0
+    return rows, columns, replace(problem.spec, m=rows, n=columns if is_whole else None)
 
 
 def write_grid(e: Emitter, call: Call, scratch: Num, work: Work) -> None:
