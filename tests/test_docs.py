@@ -14,7 +14,11 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs" / "guide").glob("*.md")),
+]
 LINK = re.compile(r"\]\(([\w./-]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 MARK = "\x1e"
@@ -115,3 +119,26 @@ def test_links_lead_somewhere(path: Path) -> None:
     targets = LINK.findall(CODE.sub("", path.read_text("utf-8")))
     missing = [target for target in targets if not (path.parent / target).exists()]
     assert not missing, f"{path.name} links to {missing}"
+
+
+SOURCE = ROOT / "src" / "tilewright"
+MAP = ROOT / "ARCHITECTURE.md"
+PATH = re.compile(r"`((?:tests/)?[a-z_]+/[a-z_*]+(?:\.py)?)`")
+
+
+def test_the_map_names_every_room() -> None:
+    text = MAP.read_text("utf-8")
+    rooms = [path for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()]
+    names = {path.stem for path in rooms if not path.name.startswith("__")}
+    assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize("path", [MAP, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_the_files_it_names_exist(path: Path) -> None:
+    missing = [name for name in PATH.findall(path.read_text("utf-8")) if not _exists(name)]
+    assert not missing, f"{path.name} names {missing}"
+
+
+def _exists(name: str) -> bool:
+    home = ROOT if name.startswith("tests/") else SOURCE
+    return any(any(home.glob(pattern)) for pattern in (name, f"{name}.py", f"{name}*.py"))

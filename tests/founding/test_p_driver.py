@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
+import tilewright.language.distributed as pld
+from tilewright import ir
 from tilewright.cache import CacheConfig, cache_stats
 from tilewright.errors import TilewrightError
 from tilewright.ir.affine import Symbol
 from tilewright.ir.types import TensorType
-from tilewright.jit import _tensor_meta
+from tilewright.jit import DistributedCompiledProgram, _tensor_meta
 from tilewright.jit._specialize_types import DynDim
-from tilewright.runtime import RunConfig
+from tilewright.jit.kernels import NativeKernel
+from tilewright.runtime import DistributedConfig, RunConfig
 
 F32 = np.float32
 M = pl.dynamic("M")
@@ -184,3 +187,60 @@ def misplaced(x: pl.Tensor[[8, 16], pl.FP32], out: pl.Out[pl.Tensor[[8, 16], pl.
 def test_p_062_a_number_in_place_of_a_memory_space_is_refused_by_name() -> None:
     with pytest.raises(TilewrightError, match=r"SPACE|tile"):
         misplaced.compile()
+
+
+@pl.jit
+def chip(x: pl.Tensor[[1, 64], pl.FP32], y: pl.Out[pl.Tensor[[1, 64], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        y[:] = pl.mul(x, 2.0)
+    return y
+
+
+@pl.jit.host
+def ranked(x: pl.Tensor[[2, 1, 64], pl.FP32], y: pl.Out[pl.Tensor[[2, 1, 64], pl.FP32]]):
+    for r in pl.range(pld.world_size()):
+        chip(x[r], y[r], device=r)
+
+
+def on_two_ranks() -> RunConfig:
+    return RunConfig(distributed_config=DistributedConfig(device_ids=[0, 1]))
+
+
+def test_p_110_every_child_of_a_distributed_program_is_prepared() -> None:
+    compiled = ranked.warmup(config=on_two_ranks())
+    assert isinstance(compiled, DistributedCompiledProgram) and compiled.children
+    for child in compiled.children.values():
+        assert isinstance(child.kernel, NativeKernel) and "image" in vars(child.kernel)
+    x, y = np.ones((2, 1, 64), F32), np.zeros((2, 1, 64), F32)
+    compiled(x, y)
+    assert (y == 2).all()
+
+
+def test_p_110_every_orchestration_of_a_program_can_be_prepared() -> None:
+    text = "@pl.program\nclass P:\n" + "".join(
+        "    @pl.function(type=pl.FunctionType.Orchestration)\n"
+        f"    def {name}(self, x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:\n"
+        "        with pl.at(level=pl.Level.CORE_GROUP):\n"
+        f"            y = pl.mul(x, {factor})\n"
+        "        return y\n"
+        for name, factor in (("first", 2.0), ("second", 3.0))
+    )
+    compiled = ir.compile(pl.parse_program(text))
+    assert [each.name for each in compiled.entries] == ["first", "second"]
+    for each, factor in zip(compiled.entries, (2, 3)):
+        assert "image" in vars(each.load().kernel)
+        assert (compiled[each.name](np.ones(8, F32)) == factor).all()
+
+
+def test_p_111_warming_up_starts_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    plain = DistributedCompiledProgram.prepare
+    monkeypatch.setattr(
+        DistributedCompiledProgram,
+        "prepare",
+        lambda self, *a, **k: (started.append(self.name), plain(self, *a, **k))[1],
+    )
+    compiled = ranked.warmup(config=on_two_ranks())
+    assert started == []
+    with compiled.prepare():
+        assert started == [compiled.name]
