@@ -1,4 +1,4 @@
-"""The probe kernels, interpreted and native: printed, read back, equal to numpy and to each other."""
+"""The probe kernels, interpreted and native: read back from text, equal to numpy, equal bits."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from tilewright.ir.opdef import OPS
 from tilewright.ir.types import Dim, ScalarType, Shape, ShapedType, TensorType, TileType, Type
 from tilewright.ops import control, elementwise, memory, shape
 from tilewright.ops.sampling import special
+from tilewright.ops.words import dtype_of
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 64, 65)
 DTYPES = (FP32, FP32, FP32, FP16, BF16, INT32, INT8, UINT8, INT64, BOOL)
@@ -42,7 +43,7 @@ class Rejected(Exception):
     """A choice that leads nowhere; another one is taken."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Case:
     """A program, its entry's inputs, and which ops it uses."""
 
@@ -144,7 +145,7 @@ class Generator:
         found = self.matching(
             lambda v: isinstance(v.type, ShapedType) and _has(v.type, facts) and is_plain(v.type)
         )
-        exact = [v for v in found if dtype is None or v.type.dtype is dtype]  # type: ignore[attr-defined]
+        exact = [v for v in found if dtype is None or dtype_of(v) is dtype]
         if exact and self.chance(85):
             return self.recent(exact)
         if found and dtype is not None and self.chance(60):

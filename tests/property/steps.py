@@ -232,10 +232,8 @@ def storing(g: Generator) -> None:
     target = g.target(tile.type.dtype, rank=tile.type.rank)
     if not isinstance(target.type, TensorType):
         raise Rejected
-    offsets = [
-        g.index(0, g.extent(room) - g.extent(size))
-        for room, size in zip(target.type.shape, tile.type.shape, strict=True)  # type: ignore[attr-defined]
-    ]
+    places = zip(target.type.shape, tile.type.shape, strict=True)
+    offsets = [g.index(0, g.extent(room) - g.extent(size)) for room, size in places]
     g.wrote(target, memory.store(tile, offsets, target))
 
 
