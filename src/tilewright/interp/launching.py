@@ -17,9 +17,10 @@ from tilewright.interp.emit import Emitter, tuple_text
 from tilewright.interp.facts import CORES
 from tilewright.interp.launches import GroupLaunches, Launches, RankLaunches, TaskLaunches
 from tilewright.interp.meeting import Symmetric
+from tilewright.interp.ownership import LOOPS, tied_pairs
 from tilewright.interp.support import NAMESPACE
 from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
-from tilewright.ir.core import Operation, Value
+from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
 from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import comm, control, creation, memory, shape, task
@@ -72,6 +73,7 @@ class LaunchingEmitter(NotingEmitter):
     def prologue(self) -> None:
         """Makes what notes the launches of this function."""
         self.kind = kind_of(self)
+        self.changed_here = changed_here(self.function)
         if self.kind:
             self.launches = self.text.fresh("launches")
             self.text.line(f"{self.launches} = {self.kind}_launches()")
@@ -121,7 +123,7 @@ class LaunchingEmitter(NotingEmitter):
         elif op.opdef is task.dummy and self.kind == "task":
             deps = tuple_text([self.name(value) for value in op.operands[0]])
             self.text.line(f"{self.define(op.result)} = {self.launches}.dummy({deps})")
-        elif op.opdef is shape.slice_ and not op.attrs["clamp"] and op.operands[2] is None:
+        elif is_part(op) and op.result not in self.changed_here:
             emit_part(self, op)
         elif op.opdef is memory.assemble and op.attrs["valid"] is None:
             emit_put(self, op)
@@ -193,6 +195,25 @@ def looks_at_data(op: Operation) -> bool:
 
 
 # ---------------------------------------------------------------------------------- parts in place
+
+
+def is_part(op: Operation) -> bool:
+    """True for a whole window of an array, which may be seen in place."""
+    return op.opdef is shape.slice_ and not op.attrs["clamp"] and op.operands[2] is None
+
+
+def changed_here(function: Function) -> set[Value]:
+    """Values that an operation of the function itself writes to, or a loop carries: no views.
+
+    What a callee writes, it writes in place; what the function writes is a new version.
+    """
+    found: set[Value] = set()
+    for op in function.body.walk():
+        if op.opdef is not control.call:
+            found.update(operand for _, operand in tied_pairs(op))
+        if op.opdef in LOOPS:
+            found.update(op.operands[-1])
+    return found
 
 
 def emit_part(e: LaunchingEmitter, op: Operation) -> None:
