@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
 
 import pytest
@@ -44,3 +45,6 @@ def pytest_sessionstart() -> None:
     import roundtrip
 
     roundtrip.install()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # a shell starts background jobs so; the tests of Ctrl-C need Python's own handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)
