@@ -1,19 +1,18 @@
 """Kernels beside what users would run instead, single thread, one run: numpy and torch eager.
 
-A missing peer leaves its rows out. The floor of a row is what the machine needs for the bytes
-(copying them) or the arithmetic (FMA peak, taken from the best matmul of the run).
+A missing peer leaves its rows out. The norms stand beside a copy of the same bytes: the floor of
+what moves that much memory.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import math
 from typing import Any
 
 import numpy as np
 
 import tilewright.language as pl
-from benchmarks.figures import calls, numpy_softmax
+from benchmarks.figures import calls, kernels, normal, numpy_softmax
 from benchmarks.harness import Row, Run, interleave
 
 try:
@@ -21,30 +20,13 @@ try:
 except ImportError:
     torch = None
 
-GENERATOR = np.random.default_rng(5)
 TILE = 128
-
-
-def normal(*shape: int) -> Any:
-    """Normal float32 numbers."""
-    return GENERATOR.standard_normal(shape, dtype=np.float32)
 
 
 @pl.jit
 def whole_matmul(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     with pl.at(level=pl.Level.CORE_GROUP):
         out[:] = pl.matmul(a, b)
-    return out
-
-
-@pl.jit
-def softmax(x: pl.Tensor, out: pl.Out[pl.Tensor]):
-    rows, cols = x.shape
-    for i in pl.parallel(0, rows, 32):
-        with pl.at(level=pl.Level.CORE_GROUP):
-            t = pl.load(x, [i, 0], [32, cols])
-            e = pl.exp(pl.row_expand_sub(t, pl.row_max(t)))
-            pl.store(pl.row_expand_mul(e, pl.recip(pl.row_sum(e))), [i, 0], out)
     return out
 
 
@@ -135,7 +117,7 @@ def row_rows() -> list[Row]:
     found: list[Row] = []
     for n in (1024, 2048, 4096):
         x, out = normal(n, n), np.empty((n, n), np.float32)
-        ours = calls(softmax, x, out)
+        ours = calls(kernels.softmax, x, out)
         found.append(row(f"softmax {n}²", 3.0, ours, numpy_softmax(x, np.empty_like(x)), "numpy"))
         if torch is not None:
             xt, ot = torch.from_numpy(x), torch.empty(n, n)
@@ -185,8 +167,4 @@ def rows() -> list[Row]:
     """Every row; torch on one thread."""
     if torch is not None:
         torch.set_num_threads(1)
-    found = [*matmul_rows(), *row_rows(), *attention_rows(), *word_rows()]
-    logs = [math.log(r.ratio) for r in found if r.name.startswith("matmul")]
-    mean = math.exp(sum(logs) / len(logs))
-    found.append(Row("matmul, geometric mean", {"tilewright": 1.0, "numpy": mean}, at_least=1.0))
-    return found
+    return [*matmul_rows(), *row_rows(), *attention_rows(), *word_rows()]

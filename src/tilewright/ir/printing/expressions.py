@@ -22,7 +22,7 @@ PRECEDENCE = {
     **dict.fromkeys(("neg", "~"), 10),
 }
 ATOM = 11
-PUBLIC_ENUM = {"MemorySpace": "Mem", "ParamDirection": "ParamDirection"}
+PUBLIC_ENUM = {"MemorySpace": "Mem"}
 DISTRIBUTED_ENUMS = frozenset({"NotifyOp", "WaitCmp", "ReduceOp"})
 
 
