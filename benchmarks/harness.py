@@ -93,9 +93,10 @@ def clean_environment(threads: int = 1) -> None:
 def _scheduling(threads: int) -> list[str]:
     """Real-time scheduling on the first cores, where permitted."""
     prefix: list[str] = []
-    if shutil.which("chrt") and subprocess.call(
-        ["chrt", "-r", "1", "true"], stderr=subprocess.DEVNULL
-    ) == 0:
+    if (
+        shutil.which("chrt")
+        and subprocess.call(["chrt", "-r", "1", "true"], stderr=subprocess.DEVNULL) == 0
+    ):
         prefix += ["chrt", "-r", "1"]
     if shutil.which("taskset"):
         prefix += ["taskset", "-c", ",".join(map(str, range(threads)))]

@@ -52,9 +52,7 @@ def rms_norm(
 
 
 @pl.jit
-def gelu_linear(
-    x: pl.Tensor, w: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]
-):
+def gelu_linear(x: pl.Tensor, w: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     rows, inner = x.shape
     cols = w.shape[1]
     for i in pl.parallel(0, rows, TILE):

@@ -184,9 +184,7 @@ def test_r027_damaged_entries_are_rebuilt(tmp_path: Path) -> None:
     assert Store(tmp_path).find(path.stem, State.READY) is not None
 
 
-def test_the_instruction_set_is_in_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_instruction_set_is_in_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if machine.host_target().isa != "avx512":
         pytest.skip("needs a machine with more than one instruction set")
     entry().compile(config=config(tmp_path))

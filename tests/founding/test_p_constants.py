@@ -271,13 +271,13 @@ def test_p032_a_rebinding_during_compilation_is_for_the_next_request(
     assert "[16, 16]" in k.compile().program.as_python()
 
 
-HELPER_TEXT = '''
+HELPER_TEXT = """
 import tilewright.language as pl
 BLOCK = {block}
 @pl.jit.inline
 def part(x):
     return pl.load(x, [0, 0], [BLOCK, 16])
-'''
+"""
 
 
 def module_with(tmp_path: Any, name: str, block: int) -> types.ModuleType:

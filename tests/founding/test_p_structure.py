@@ -1,4 +1,3 @@
-
 """Rows P-004 to P-018: who owns what in the room of the driver."""
 
 from __future__ import annotations
@@ -99,9 +98,7 @@ def test_p013_the_types_of_specialization_are_importable_from_specializer() -> N
 def test_p018_patching_the_owner_affects_every_user(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     plain = _ast_analysis.analyse
-    monkeypatch.setattr(
-        _ast_analysis, "analyse", lambda f: (asked.append(f.__name__), plain(f))[1]
-    )
+    monkeypatch.setattr(_ast_analysis, "analyse", lambda f: (asked.append(f.__name__), plain(f))[1])
 
     @pl.jit
     def fresh(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):

@@ -21,7 +21,7 @@ import pytest
 import tilewright.nki as nki
 import tilewright.nki.language as nl
 from tilewright.frontend import calls
-from tilewright.frontend.trace_ops import LANGUAGE
+from tilewright.frontend.trace.ops import LANGUAGE
 from tilewright.nki.trace import (
     CompileOpts,
     FunctionScope,
@@ -330,7 +330,7 @@ def test_exactly_four_modules_are_excluded() -> None:
 def test_the_excluded_modules_are_imported_when_asked_for() -> None:
     """T-019"""
     code = (
-        "import tilewright.frontend.trace_context as t, sys; "
+        "import tilewright.frontend.trace.context as t, sys; "
         "assert 'tilewright.nki' not in sys.modules; print(len(t.TraceContext._exclude_modules()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -490,7 +490,7 @@ def test_presence_of_the_marker_counts_not_its_value() -> None:
 
 def test_the_builder_gets_the_arguments_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-036, T-047"""
-    from tilewright.frontend.trace_sema import Sema
+    from tilewright.frontend.trace.sema import Sema
 
     original = Sema.dispatch
 

@@ -87,9 +87,7 @@ def prefix_sum(x):
 
 
 @pl.jit
-def first_of_equals(
-    x: pl.Tensor[[16, 48], pl.FP32], out: pl.Out[pl.Tensor[[16, 1], pl.INT32]]
-):
+def first_of_equals(x: pl.Tensor[[16, 48], pl.FP32], out: pl.Out[pl.Tensor[[16, 1], pl.INT32]]):
     """argmax with ties: the first of equal elements."""
     with pl.at(level=pl.Level.CORE_GROUP):
         pl.store(pl.row_argmax(pl.load(x, [0, 0], [16, 48])), [0, 0], out)
@@ -97,9 +95,7 @@ def first_of_equals(
 
 
 @pl.jit
-def carry_and_branch(
-    x: pl.Tensor[[64, 32], pl.FP32], out: pl.Out[pl.Tensor[[8, 32], pl.FP32]]
-):
+def carry_and_branch(x: pl.Tensor[[64, 32], pl.FP32], out: pl.Out[pl.Tensor[[8, 32], pl.FP32]]):
     """A loop carry, and an `if` without yields that rebinds it in one arm."""
     with pl.at(level=pl.Level.CORE_GROUP):
         acc = pl.full([8, 32], dtype=pl.FP32, value=0.0)
@@ -113,9 +109,7 @@ def carry_and_branch(
 
 
 @pl.jit
-def scaled_rows(
-    x: pl.Tensor[[ROWS, 48], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 48], pl.FP32]]
-):
+def scaled_rows(x: pl.Tensor[[ROWS, 48], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 48], pl.FP32]]):
     """One artifact for every number of rows."""
     for i in pl.parallel(x.shape[0]):
         with pl.at(level=pl.Level.CORE_GROUP):

@@ -13,7 +13,8 @@ from typing import Any
 
 from tilewright import nki
 from tilewright.compat.alias_module import AliasModule
-from tilewright.frontend import trace_index, trace_tensors
+from tilewright.frontend.trace import index as trace_index
+from tilewright.frontend.trace import tensors as trace_tensors
 from tilewright.nki import compiler, isa, language, typing
 from tilewright.nki import trace as engine
 

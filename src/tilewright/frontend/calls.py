@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from tilewright.frontend.trace_context import TraceContext
+    from tilewright.frontend.trace.context import TraceContext
 
 dont_trace_attr = "__nki_dont_trace__"
 ENGINE = "tilewright"

@@ -10,23 +10,23 @@ from itertools import zip_longest
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
-from tilewright.frontend import (
-    parse_access,
-    parse_basic,
-    parse_branches,
-    parse_calls,
-    parse_loops,
-    parse_scopes,
-    parse_tasks,
-)
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
-from tilewright.frontend.desugar import prepared_body
 from tilewright.frontend.inline import NoCallees
-from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
-from tilewright.frontend.parser import Callees, FunctionParser, Self, State, collected
-from tilewright.frontend.regions import drop_unused_results
+from tilewright.frontend.parse import (
+    access,
+    basic,
+    branches,
+    calls,
+    loops,
+    scopes,
+    tasks,
+)
+from tilewright.frontend.parse.desugar import prepared_body
+from tilewright.frontend.parse.liveness import Liveness
+from tilewright.frontend.parse.parser import Callees, FunctionParser, Self, State, collected
+from tilewright.frontend.parse.regions import drop_unused_results
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
@@ -39,13 +39,13 @@ from tilewright.ops import control
 from tilewright.source import SourceText, Span
 
 STATEMENT_MODULES = (
-    parse_access,
-    parse_basic,
-    parse_branches,
-    parse_calls,
-    parse_loops,
-    parse_scopes,
-    parse_tasks,
+    access,
+    basic,
+    branches,
+    calls,
+    loops,
+    scopes,
+    tasks,
 )
 """Imported for what they register."""
 
@@ -181,7 +181,7 @@ class _Reader:
         return attrs, body[count:]
 
     def _is_directive(self, node: ast.expr) -> bool:
-        if not parse_basic.is_word_call(self.p, node, "func_attr"):
+        if not basic.is_word_call(self.p, node, "func_attr"):
             return False
         assert isinstance(node, ast.Call)
         return self.p.evaluate(node.func) is FUNC_ATTR

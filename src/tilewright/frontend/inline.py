@@ -10,12 +10,12 @@ from typing import Any
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
-from tilewright.frontend.desugar import prepared_body
-from tilewright.frontend.liveness import Liveness
 from tilewright.frontend.namespace import Namespace
-from tilewright.frontend.parser import FunctionParser, Self, State
-from tilewright.frontend.trace_ambient import nki_ctx_or_none
-from tilewright.frontend.trace_inline import call_with_tiles
+from tilewright.frontend.parse.desugar import prepared_body
+from tilewright.frontend.parse.liveness import Liveness
+from tilewright.frontend.parse.parser import FunctionParser, Self, State
+from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.inline import call_with_tiles
 from tilewright.frontend.typing import Matcher, TypeEvaluator
 from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ACTIVE = threading.local()
 
+
 def as_types(inferred: Any) -> tuple[Type, ...]:
     """What a type rule gave, as a tuple."""
     if inferred is None:

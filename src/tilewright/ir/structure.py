@@ -83,10 +83,7 @@ class Structure:
 
 def domain(shape: Shape) -> tuple[Symbol, ...]:
     """Fresh iteration symbols, one per axis of `shape`, ranged by the static extents."""
-    return tuple(
-        Symbol(f"d{axis}", 0, extent - 1)
-        for axis, extent in enumerate(shape)
-    )
+    return tuple(Symbol(f"d{axis}", 0, extent - 1) for axis, extent in enumerate(shape))
 
 
 def identity_map(dims: tuple[Symbol, ...]) -> tuple[Expr, ...]:

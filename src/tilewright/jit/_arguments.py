@@ -237,8 +237,7 @@ class _SignatureReader:
                         f"parameter '{parameter.name}': its type has a free dimension called "
                         f"'{symbol.name}', and so is a scalar parameter, which is another value",
                         parameter.span,
-                        "Give the dimension a label of its own: pl.dynamic('"
-                        f"{symbol.name}_dim').",
+                        f"Give the dimension a label of its own: pl.dynamic('{symbol.name}_dim').",
                     )
 
     def returns(self) -> Any:

@@ -17,10 +17,10 @@ from tilewright.errors import (
 )
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.inline import InlineFunction, expand
-from tilewright.frontend.parse_basic import refresh_arguments
-from tilewright.frontend.parse_calls import emit_function_call
-from tilewright.frontend.parse_tasks import call_submit
-from tilewright.frontend.parser import FunctionParser, Silenced, callee, word
+from tilewright.frontend.parse.basic import refresh_arguments
+from tilewright.frontend.parse.calls import emit_function_call
+from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee, word
+from tilewright.frontend.parse.tasks import call_submit
 from tilewright.frontend.surface import as_attr
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import constant, is_number, literal_of
@@ -80,9 +80,7 @@ def submit_helper(p: FunctionParser, node: ast.Call, function: Any) -> Any:
     keywords = [k for k in node.keywords if k.arg in own]
     inner = ast.copy_location(ast.Call(node.args[0], node.args[1:], keywords), node)
     given = match_call(p, inner, helper)
-    constants = {
-        name: p.evaluate(given.pop(name)) for name in helper.member.constant_names
-    }
+    constants = {name: p.evaluate(given.pop(name)) for name in helper.member.constant_names}
     variant = _variant(p, node, helper, constants)
     types = argument_types(p, variant, {n: p.operand(e) for n, e in given.items()})
     target = ast.copy_location(ast.Name(f"{variant.name} submitted", ast.Load()), node)

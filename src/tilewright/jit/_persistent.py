@@ -109,9 +109,7 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
         "extents": list(generated.calling.extents),
         "manifest": generated.manifest.to_json(),
     }
-    return Entry(
-        key.digest, state, key.parts, {"facts": json.dumps(facts).encode(), **payloads}
-    )
+    return Entry(key.digest, state, key.parts, {"facts": json.dumps(facts).encode(), **payloads})
 
 
 def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:

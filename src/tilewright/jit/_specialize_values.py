@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.parser import surface_path
+from tilewright.frontend.parse.parser import surface_path
 from tilewright.frontend.surface import OpName, OpNamespace, Word
 from tilewright.frontend.vocabulary import DISTRIBUTED_ENUMS, ENUMS, PL, PLD
 from tilewright.ir.types import Type

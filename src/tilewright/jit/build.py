@@ -184,9 +184,7 @@ def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:
     return Artifact(entry, calling_of(program[entry]), kernel, program)
 
 
-def interpreted(
-    program: Program, entry: str, *, checked: bool = False, ranks: int = 1
-) -> Artifact:
+def interpreted(program: Program, entry: str, *, checked: bool = False, ranks: int = 1) -> Artifact:
     """Function `entry` as the interpreter runs it, on `ranks` ranks where it starts them."""
     calling = calling_of(program[entry])
     manifest = Manifest(name=entry)

@@ -80,9 +80,7 @@ def _compile_entry(
     return CompiledProgram(artifact, options)
 
 
-def _several(
-    program: Program, entry: str, options: CompileOptions, reason: str
-) -> CompiledProgram:
+def _several(program: Program, entry: str, options: CompileOptions, reason: str) -> CompiledProgram:
     """A program that is more than one kernel."""
     artifact = build_together(program, entry, options, reason, options.ranks)
     is_distributed = options.distributed is not None or Facts(program).is_host(program[entry])

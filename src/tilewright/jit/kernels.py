@@ -107,9 +107,7 @@ class UnlinkedKernel:
     def run(self, signature: Signature, args: Sequence[object]) -> Any:
         raise self.reason
 
-    def variant(
-        self, signature: Signature, guards: Sequence[Guard], epoch: int
-    ) -> Variant | None:
+    def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
         raise self.reason
 
 

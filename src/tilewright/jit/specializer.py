@@ -209,9 +209,7 @@ class Specializer:
         )
         self.record.note(reading)
 
-    def _read_external(
-        self, variant: Variant, types: Mapping[str, Type], title: str
-    ) -> Function:
+    def _read_external(self, variant: Variant, types: Mapping[str, Type], title: str) -> Function:
         evaluated = evaluated_annotations(variant.signature, types)
         source = FunctionSource(
             variant.node,

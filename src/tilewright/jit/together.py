@@ -213,9 +213,7 @@ def check_graphs(program: Program, entry: str, options: CompileOptions) -> bool:
     return found
 
 
-def graph_calls(
-    program: Program, block: Block, inside: str
-) -> list[tuple[Operation, str]]:
+def graph_calls(program: Program, block: Block, inside: str) -> list[tuple[Operation, str]]:
     """The calls of Graph functions in a block, and the place that forbids each, or ""."""
     found: list[tuple[Operation, str]] = []
     for op in block.ops:

@@ -12,7 +12,7 @@ kernel[4](array)        # four programs, told apart by nl.program_id(0)
 
 from __future__ import annotations
 
-from tilewright.frontend.trace_tensors import tensor
+from tilewright.frontend.trace.tensors import tensor
 from tilewright.nki import compiler, isa, language, typing
 from tilewright.nki._entry import baremetal, benchmark, jit, profile, simulate_kernel, trace_kernel
 from tilewright.nki._kernel import TraceKernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.frontend.trace_roots import HBM_SPACES
+from tilewright.frontend.trace.roots import HBM_SPACES
 from tilewright.ir.enums import MemorySpace
 
 

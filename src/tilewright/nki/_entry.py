@@ -12,7 +12,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from tilewright.frontend.trace_options import CompileOpts
+from tilewright.frontend.trace.options import CompileOpts
 from tilewright.ir.core import Program
 from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._launch import interpret, prepare

@@ -14,11 +14,11 @@ from tilewright.errors.nki_instructions import (
     INT32_ENGINE,
     UNSUPPORTED_OP,
 )
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_access import reshaped_to
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.access import reshaped_to
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._enums import engine as engines

@@ -7,10 +7,10 @@ from typing import Any
 
 from tilewright.dtypes import INT32
 from tilewright.errors.nki_instructions import VALID_SIZE
-from tilewright.frontend.trace_access import reshaped_to
-from tilewright.frontend.trace_ambient import nki_ctx, refusal
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace.access import reshaped_to
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._matmul import matrix

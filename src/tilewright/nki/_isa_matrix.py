@@ -16,11 +16,11 @@ from tilewright.errors.nki_instructions import (
     VALID_SIZE,
 )
 from tilewright.errors.nki_tensors import MATMUL_SHAPES
-from tilewright.frontend.trace_access import reshaped_to
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_loops import SequentialRange
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace.access import reshaped_to
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.loops import SequentialRange
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.types import ShapedType

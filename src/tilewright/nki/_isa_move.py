@@ -18,16 +18,16 @@ from tilewright.errors.nki_instructions import (
     VALID_SIZE,
 )
 from tilewright.errors.nki_tensors import RANK_LIMIT
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_access import require_dtype, reshaped_to
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_arith import converted_value
-from tilewright.frontend.trace_index import TileIndex
-from tilewright.frontend.trace_loops import SequentialRange
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
-from tilewright.frontend.trace_tiles import index_tile, mask_tile
-from tilewright.frontend.trace_views import static_shape
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.access import require_dtype, reshaped_to
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.arith import converted_value
+from tilewright.frontend.trace.index import TileIndex
+from tilewright.frontend.trace.loops import SequentialRange
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.frontend.trace.tiles import index_tile, mask_tile
+from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import sbuf

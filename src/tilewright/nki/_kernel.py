@@ -6,10 +6,10 @@ import threading
 from collections.abc import Hashable
 from typing import Any
 
-from tilewright.frontend.parse_traced import call_traced_kernel
-from tilewright.frontend.parser import callee
-from tilewright.frontend.trace_kernel import Call, Prepare, Specialization
-from tilewright.frontend.trace_kernel import TraceKernel as TracedFunction
+from tilewright.frontend.parse.parser import callee
+from tilewright.frontend.parse.traced import call_traced_kernel
+from tilewright.frontend.trace.kernel import Call, Prepare, Specialization
+from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.nki._watch import watched
 from tilewright.runtime.records import MAX_VARIANTS

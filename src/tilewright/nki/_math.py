@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.dtypes import BOOL
-from tilewright.frontend import trace_arith
-from tilewright.frontend.trace_ambient import nki_ctx
-from tilewright.frontend.trace_ops import NKIFunc, nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace import arith as trace_arith
+from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.frontend.trace.ops import NKIFunc, nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ops import elementwise, nki_math
 from tilewright.ops.nki_math import FLOAT_FUNCTIONS

@@ -12,11 +12,11 @@ from tilewright.errors.nki_tensors import (
     MATMUL_SHAPES,
     RANK_LIMIT,
 )
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_arith import converted_value
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.arith import converted_value
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._memory import require_hbm
 from tilewright.nki._operands import require_tile, result_dtype, result_tile, tile_value

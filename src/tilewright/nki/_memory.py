@@ -21,17 +21,17 @@ from tilewright.errors.nki_tensors import (
     UNEXPECTED_OPERAND,
     UNSUPPORTED_MEMORY,
 )
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_access import require_dtype
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_arith import converted_value
-from tilewright.frontend.trace_grid import ParDim
-from tilewright.frontend.trace_indirect import IndirectTile
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_scopes import KernelScope
-from tilewright.frontend.trace_spans import warn_author
-from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
-from tilewright.frontend.trace_views import static_shape
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.access import require_dtype
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.arith import converted_value
+from tilewright.frontend.trace.grid import ParDim
+from tilewright.frontend.trace.indirect import IndirectTile
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.scopes import KernelScope
+from tilewright.frontend.trace.spans import warn_author
+from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
+from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
 from tilewright.nki._enums import oob_mode

@@ -12,19 +12,19 @@ import numpy as np
 from tilewright.dtypes import FP32, UINT32
 from tilewright.errors.nki_control import LOOP_INDICES, WHILE_LOOP
 from tilewright.errors.nki_instructions import ATOMIC_ADD_ONLY, ATOMIC_DYNAMIC_INDEX
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_access import require_dtype
-from tilewright.frontend.trace_ambient import nki_ctx, refusal
-from tilewright.frontend.trace_indirect import IndirectTile, put_rows
-from tilewright.frontend.trace_loops import SequentialRange
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_predicates import LoopVar
-from tilewright.frontend.trace_programs import combined_over_programs
-from tilewright.frontend.trace_roots import Root
-from tilewright.frontend.trace_scalars import element
-from tilewright.frontend.trace_sequences import as_items
-from tilewright.frontend.trace_tensors import nki_tensor, whole_tensor
-from tilewright.frontend.trace_views import static_shape
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.access import require_dtype
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
+from tilewright.frontend.trace.indirect import IndirectTile, put_rows
+from tilewright.frontend.trace.loops import SequentialRange
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.predicates import LoopVar
+from tilewright.frontend.trace.programs import combined_over_programs
+from tilewright.frontend.trace.roots import Root
+from tilewright.frontend.trace.scalars import element
+from tilewright.frontend.trace.sequences import as_items
+from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
+from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._memory import require_hbm

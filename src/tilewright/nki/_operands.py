@@ -16,15 +16,15 @@ from tilewright.errors.nki_tensors import (
     SHAPE_MISMATCH,
     UNEXPECTED_OPERAND,
 )
-from tilewright.frontend import trace_access
-from tilewright.frontend.trace_access import require_dtype
-from tilewright.frontend.trace_ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace_arith import converted_value, dtype_of, value_of
-from tilewright.frontend.trace_ops import NKIFunc
-from tilewright.frontend.trace_predicates import DynamicScalar
-from tilewright.frontend.trace_sequences import as_items
-from tilewright.frontend.trace_tensors import nki_tensor
-from tilewright.frontend.trace_tiles import mask_tile
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.access import require_dtype
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.arith import converted_value, dtype_of, value_of
+from tilewright.frontend.trace.ops import NKIFunc
+from tilewright.frontend.trace.predicates import DynamicScalar
+from tilewright.frontend.trace.sequences import as_items
+from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.ir.core import Value
 from tilewright.ops.nki_alu import SYNONYMS, UNARY, is_bitvec, only_where
 from tilewright.ops.nki_dtypes import promote_all

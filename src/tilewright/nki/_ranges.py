@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.frontend.trace_ambient import nki_ctx
-from tilewright.frontend.trace_index import DynamicSlice, Grid, MGrid, TileIndex, constant_int
-from tilewright.frontend.trace_index import arange as make_arange
-from tilewright.frontend.trace_loops import AffineRange, DynamicRange, SequentialRange, range_bounds
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_predicates import DynamicScalar, ProgramId
-from tilewright.frontend.trace_sequences import as_items
+from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.frontend.trace.index import DynamicSlice, Grid, MGrid, TileIndex, constant_int
+from tilewright.frontend.trace.index import arange as make_arange
+from tilewright.frontend.trace.loops import AffineRange, DynamicRange, SequentialRange, range_bounds
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.predicates import DynamicScalar, ProgramId
+from tilewright.frontend.trace.sequences import as_items
 
 
 @nki_op("nl.affine_range")

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tilewright.dtypes import BOOL, FP32, INT32, DType
-from tilewright.frontend.trace_access import reshaped_to
-from tilewright.frontend.trace_arith import broadcast_shape
-from tilewright.frontend.trace_ops import nki_op
-from tilewright.frontend.trace_tensors import nki_tensor
+from tilewright.frontend.trace.access import reshaped_to
+from tilewright.frontend.trace.arith import broadcast_shape
+from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.nki._operands import (
     free_axes,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilewright.devices import Device, get_device
-from tilewright.frontend.trace_ambient import nki_ctx_or_none
-from tilewright.frontend.trace_options import DEFAULT_TARGET
+from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.options import DEFAULT_TARGET
 
 
 class TileSize:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilewright.frontend.trace_ambient import IN_FLIGHT
-from tilewright.frontend.trace_guards import Guard as TraceGuard
+from tilewright.frontend.trace.ambient import IN_FLIGHT
+from tilewright.frontend.trace.guards import Guard as TraceGuard
 from tilewright.runtime.variants import Guard
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType, np.generic)

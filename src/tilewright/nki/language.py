@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.trace_grid import ParDim as par_dim
-from tilewright.frontend.trace_grid import cc_pipeline, nc, spmd_dim
+from tilewright.frontend.trace.grid import ParDim as par_dim
+from tilewright.frontend.trace.grid import cc_pipeline, nc, spmd_dim
 from tilewright.nki._buffers import (
     hbm,
     private_hbm,

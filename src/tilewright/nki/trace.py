@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tilewright.frontend.calls import dont_trace, dont_trace_attr
-from tilewright.frontend.trace_ambient import nki_ctx, nki_ctx_or_none
-from tilewright.frontend.trace_context import NkiTypeSystem, TraceContext
-from tilewright.frontend.trace_function import KernelFrame
-from tilewright.frontend.trace_grid import Dim, ParDim, SpmdDim, grid_has_multi_physical_cores
-from tilewright.frontend.trace_index import (
+from tilewright.frontend.trace.ambient import nki_ctx, nki_ctx_or_none
+from tilewright.frontend.trace.context import NkiTypeSystem, TraceContext
+from tilewright.frontend.trace.function import KernelFrame
+from tilewright.frontend.trace.grid import Dim, ParDim, SpmdDim, grid_has_multi_physical_cores
+from tilewright.frontend.trace.index import (
     AlwaysFalseMask,
     AlwaysTrueMask,
     EQTileMask,
@@ -16,9 +16,9 @@ from tilewright.frontend.trace_index import (
     TileMaskIntersection,
     mask,
 )
-from tilewright.frontend.trace_ops import NKIFunc
-from tilewright.frontend.trace_options import CompileOpts
-from tilewright.frontend.trace_predicates import (
+from tilewright.frontend.trace.ops import NKIFunc
+from tilewright.frontend.trace.options import CompileOpts
+from tilewright.frontend.trace.predicates import (
     AlwaysFalsePredicate,
     AlwaysTruePredicate,
     DynamicScalar,
@@ -29,7 +29,7 @@ from tilewright.frontend.trace_predicates import (
     ScalarPredicateIntersection,
     ScalarPredicateUnion,
 )
-from tilewright.frontend.trace_scopes import (
+from tilewright.frontend.trace.scopes import (
     AllocationScope,
     FunctionScope,
     IfScope,
@@ -40,7 +40,7 @@ from tilewright.frontend.trace_scopes import (
     StmtScope,
     WhileScope,
 )
-from tilewright.frontend.trace_tensors import (
+from tilewright.frontend.trace.tensors import (
     DataTile,
     KernelTensor,
     LocalTensor,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.trace_scalars import scalar
-from tilewright.frontend.trace_typing import (
+from tilewright.frontend.trace.scalars import scalar
+from tilewright.frontend.trace.typing import (
     TensorAnnotation,
     immutable,
     mutable,

@@ -155,4 +155,3 @@ def through_single(function: Callable[..., Any]) -> Meaning:
         )
 
     return meaning
-

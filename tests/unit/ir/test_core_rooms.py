@@ -12,7 +12,7 @@ from tilewright.ir.rewrite import Cloner, RuleCloner, rewrite_function
 from tilewright.ops import arith, control, loop
 from unit.ir.programs import program, scaled_sum
 
-TEXT = '''\
+TEXT = """\
 N = pl.dynamic("N")
 
 @pl.function
@@ -25,7 +25,7 @@ def f(x: pl.Buffer[[N, 64], pl.FP32, pl.Mem.DDR], n: pl.Scalar[pl.INDEX]) -> pl.
     else:
         y = pl.yield_(total)
     return y
-'''
+"""
 
 
 def test_a_function_prints_as_the_code_one_would_write() -> None:

@@ -14,7 +14,7 @@ import tilewright.nki.language as nl
 import tilewright.nki.typing as nt
 from tilewright.devices import DEVICES, get_device
 from tilewright.errors import TilewrightError
-from tilewright.frontend.trace_ops import LANGUAGE
+from tilewright.frontend.trace.ops import LANGUAGE
 
 RNG = np.random.default_rng(11)
 A = RNG.standard_normal((100, 64)).astype(np.float32)

@@ -166,4 +166,3 @@ def _attributes(function: Function, printer: Printer) -> str:
     kept = {name: a for name, a in function.attrs.items() if name not in _IN_DECORATOR}
     items = (f'"{name}": {printer.entry(given)}' for name, given in kept.items())
     return "{" + ", ".join(items) + "}"
-

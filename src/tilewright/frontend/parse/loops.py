@@ -1,0 +1,588 @@
+"""Loops: `for` over pl.range and its relatives, `while`, and pl.while_.
+
+A loop carries what its author names with init_values, what it rebinds and is read again, and the
+tensor parameters that it writes. Whether a body writes one is known only after reading it; a body
+that turns out to write more than foreseen is read again.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.dtypes import INDEX, DType
+from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.frontend.parse.basic import is_word_call
+from tilewright.frontend.parse.desugar import TASK_NAME
+from tilewright.frontend.parse.liveness import Facts
+from tilewright.frontend.parse.operators import as_condition
+from tilewright.frontend.parse.parser import Blocks, FunctionParser, Yield, statement
+from tilewright.frontend.parse.regions import (
+    can_flow,
+    emit_region_op,
+    end_block,
+    isolated,
+    replace_values,
+)
+from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
+from tilewright.frontend.surface import LoopWord, as_attr
+from tilewright.frontend.values import as_number, constant, fitted, is_number, is_scalar, literal_of
+from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
+from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.core import Block, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.types import ScalarType
+from tilewright.ops import control
+from tilewright.ops.extents import as_dim, constant_of, last_index
+
+_MAX_READINGS = 8
+_OUTSIDE = "inside a loop that may not run"
+_ADVICE = "Bind it before the loop, or use it inside."
+
+
+@dataclass
+class Carry:
+    """One carried value: its header name, its value before the loop, what it is carried for."""
+
+    name: str
+    init: Value
+    explicit: bool = False
+    root: int | None = None
+
+
+@dataclass
+class Again:
+    """What a reading of the body found missing: read it again with these."""
+
+    names: set[str] = field(default_factory=set[str])
+    roots: set[int] = field(default_factory=set[int])
+    dtypes: dict[str, DType] = field(default_factory=dict[str, DType])
+    values: set[str] = field(default_factory=set[str])
+
+    @property
+    def size(self) -> int:
+        return len(self.names) + len(self.roots) + len(self.dtypes) + len(self.values)
+
+
+@dataclass
+class Loop:
+    """A loop statement, taken apart."""
+
+    node: ast.For | ast.While
+    body: Sequence[ast.stmt]
+    facts: Facts
+    again_reads: frozenset[str]
+    headers: list[str]
+    inits: list[Value]
+    index: str | None = None
+    variable: Callable[[], Value] | None = None
+    condition: Sequence[ast.stmt] | ast.expr | None = None
+
+
+@dataclass
+class Reading:
+    """One reading of a loop's body."""
+
+    carries: list[Carry]
+    params: list[Value]
+    block: Block
+    before: Block | None
+    yields: list[Any]
+    names: list[str]
+    scope: dict[str, Any]
+    variable: Value | None
+
+
+def read_loop(p: FunctionParser, loop: Loop) -> Reading:
+    """Reads the body until nothing that it carries was missed."""
+    again = Again()
+    for _ in range(_MAX_READINGS):
+        errors = len(p.state.errors)
+        with p.trial():
+            reading, missed = _read_once(p, loop, again)
+        if not missed.size or len(p.state.errors) > errors:
+            return reading
+        again.names |= missed.names
+        again.roots |= missed.roots
+        again.dtypes |= missed.dtypes
+        again.values |= missed.values
+    shown = ", ".join(sorted(again.names | again.values)) or "its outputs"
+    raise UnsupportedFeatureError(
+        f"What {shown} mean after an iteration depends on the path taken",
+        p.span(loop.node),
+        "Give what an iteration passes on a name of its own.",
+    )
+
+
+def _read_once(p: FunctionParser, loop: Loop, again: Again) -> tuple[Reading, Again]:
+    carries = _carries(p, loop, again)
+    params = [Value(carry.init.type, carry.name) for carry in carries]
+    before = None
+    if loop.condition is not None:
+        heads = tuple(Value(param.type, param.name) for param in params)
+        with p.trial():
+            _enter(p, carries, heads)
+            before = _read_condition(p, loop, heads)
+    _enter(p, carries, params)
+    variable = loop.variable() if loop.variable else None
+    if loop.index is not None:
+        p.scope[loop.index] = variable
+    start, mark = dict(p.scope), p.versions.mark()
+    all_params = (variable, *params) if variable is not None else tuple(params)
+    block = p.region(all_params, loop.body)
+    names, yields = _yielded(p, loop, carries, p.ended)
+    reading = Reading(carries, params, block, before, yields, names, dict(p.scope), variable)
+    return reading, _missed(p, loop, reading, start, mark)
+
+
+def _enter(p: FunctionParser, carries: Sequence[Carry], params: Sequence[Value]) -> None:
+    """Inside the loop, names and current versions mean the carried values."""
+    for carry, param in zip(carries, params):
+        if carry.root is not None:
+            p.versions.advance(carry.root, param)
+        if carry.root is not None and not carry.explicit:
+            _rename(p.scope, carry.init, param)
+        else:
+            p.scope[carry.name] = param
+        if carry.root is None:
+            p.versions.join(param, carry.init)
+
+
+def _rename(scope: dict[str, Any], old: Value, new: Value) -> None:
+    for name, bound in scope.items():
+        if bound is old:
+            scope[name] = new
+
+
+def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
+    carries = [
+        Carry(name, init, explicit=True, root=_root_of(p, name, init, again))
+        for name, init in zip(loop.headers, map(p.versions.newest, loop.inits))
+    ]
+    needed = p.live.live(loop.node) | loop.again_reads
+    carried = {carry.init for carry in carries if carry.root is not None}
+    for name in _implicit_names(loop, again):
+        bound = p.scope.get(name)
+        if name not in needed or not can_flow(bound) or bound in carried:
+            continue
+        init = p.versions.newest(_initial(p, name, bound, again))
+        if isinstance(bound, Value):
+            _rename(p.scope, bound, init)
+        carries.append(Carry(name, init, root=_root_of(p, name, init, again)))
+        if carries[-1].root is not None:
+            carried.add(init)
+    for root in _written_roots(p, loop, again):
+        init = p.versions.current[root]
+        if init not in carried:
+            carries.append(Carry(init.name, init, root=root))
+            carried.add(init)
+    return carries
+
+
+def _implicit_names(loop: Loop, again: Again) -> list[str]:
+    ended = _yield_names(loop.body)
+    names = dict.fromkeys((*loop.facts.assigned, *sorted(again.names)))
+    skipped = {*loop.headers, *ended, loop.index}
+    return [name for name in names if name not in skipped]
+
+
+def _yield_names(body: Sequence[ast.stmt]) -> set[str]:
+    last = body[-1] if body else None
+    if isinstance(last, (ast.Assign, ast.AnnAssign)) and last.value is not None:
+        function = last.value.func if isinstance(last.value, ast.Call) else None
+        if getattr(function, "attr", getattr(function, "id", "")) == "yield_":
+            targets = last.targets if isinstance(last, ast.Assign) else [last.target]
+            return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    return set()
+
+
+def _initial(p: FunctionParser, name: str, bound: Any, again: Again) -> Value:
+    number = literal_of(bound) if isinstance(bound, Value) else as_number(bound)
+    dtype = again.dtypes.get(name)
+    if number is not None and (dtype is not None or not isinstance(bound, Value)):
+        value = constant(float(number) if dtype and dtype.is_float() else number, dtype)
+        value.name = name
+        return value
+    return p.as_value(bound)
+
+
+def _root_of(p: FunctionParser, name: str, init: Value, again: Again) -> int | None:
+    """The root whose newest version is carried; None for a plain value."""
+    return None if name in again.values else p.versions.root(init)
+
+
+def _written_roots(p: FunctionParser, loop: Loop, again: Again) -> list[int]:
+    bound = (p.scope.get(name) for name in loop.facts.written)
+    guessed = (p.versions.root(value) for value in bound if isinstance(value, Value))
+    return sorted({*again.roots, *(root for root in guessed if root is not None)})
+
+
+def _yielded(
+    p: FunctionParser, loop: Loop, carries: Sequence[Carry], ended: Yield | None
+) -> tuple[list[str], list[Any]]:
+    explicit = [carry for carry in carries if carry.explicit]
+    given = list(ended.values) if ended else []
+    names = list(ended.names) if ended else []
+    if ended is not None and not explicit:
+        raise ParserSyntaxError(
+            "pl.yield_ in a loop needs init_values", p.span(ended.node), "Add init_values=(...)."
+        )
+    if explicit and (ended is None or not names):
+        raise ParserSyntaxError(
+            "A loop with init_values must end with an assignment from pl.yield_",
+            p.span(ended.node if ended else loop.node),
+            f"End the body with '{', '.join(loop.headers)} = pl.yield_(...)'.",
+        )
+    if ended is not None and not len(explicit) == len(given) == len(names):
+        raise ParserSyntaxError(
+            f"Mismatch: {len(explicit)} init_values, {len(given)} yielded values, "
+            f"{len(names)} names",
+            p.span(ended.node),
+        )
+    for carry in carries[len(explicit) :]:
+        current = p.versions.current[carry.root] if carry.root is not None else None
+        given.append(current if current is not None else p.scope.get(carry.name))
+        names.append(carry.name)
+    return names, given
+
+
+def _missed(
+    p: FunctionParser, loop: Loop, reading: Reading, start: dict[str, Any], mark: list[Value]
+) -> Again:
+    again = Again()
+    carried = {carry.name for carry in reading.carries if not carry.explicit}
+    roots = {carry.root for carry in reading.carries}
+    needed = p.live.live(loop.node) | loop.again_reads
+    ended = _yield_names(loop.body)
+    for name, bound in start.items():
+        if reading.scope.get(name) is bound or name in carried or name in ended:
+            continue
+        inner = name in loop.headers or name == loop.index
+        if name in needed and not inner and can_flow(bound) and not _is_root(p, bound, roots):
+            again.names.add(name)
+    again.roots.update(root for root in p.versions.changed_since(mark) if root not in roots)
+    again.values.update(_diverted(p, loop, reading, start))
+    for carry, value in zip(reading.carries, reading.yields):
+        if _should_adopt(carry, value):
+            again.dtypes[carry.name] = value.type.dtype
+    return again
+
+
+def _diverted(
+    p: FunctionParser, loop: Loop, reading: Reading, start: dict[str, Any]
+) -> Iterator[str]:
+    """Names carried as a version of a parameter that name something else after an iteration."""
+    needed = p.live.live(loop.node) | loop.again_reads
+    for carry, param, value in zip(reading.carries, reading.params, reading.yields):
+        if carry.root is None:
+            continue
+        if carry.explicit:
+            if not isinstance(value, Value) or p.versions.root(value) != carry.root:
+                yield carry.name
+            continue
+        for name in [name for name in needed if start.get(name) is param]:
+            bound = reading.scope.get(name)
+            if isinstance(bound, Value) and p.versions.root(bound) != carry.root:
+                yield name
+
+
+def _is_root(p: FunctionParser, bound: Any, roots: set[int | None]) -> bool:
+    return isinstance(bound, Value) and p.versions.root(bound) in roots - {None}
+
+
+def _should_adopt(carry: Carry, value: Any) -> bool:
+    """A carried literal takes the dtype that the iterations give it."""
+    if carry.explicit or literal_of(carry.init) is None or not is_scalar(value):
+        return False
+    init, given = carry.init.type, value.type
+    assert isinstance(init, ScalarType)
+    return init.dtype is not given.dtype and init.dtype.is_int() == given.dtype.is_int()
+
+
+def close_loop(p: FunctionParser, reading: Reading) -> None:
+    """Ends the body; what it carries for the author keeps the type it began with where it can."""
+    pairs = zip(reading.yields, reading.carries)
+    with p.builder.inside(reading.block):
+        given = [v if carry.explicit else fitted(v, carry.init.type) for v, carry in pairs]
+    end_block(p, reading.block, given)
+
+
+def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequence[Value]) -> None:
+    """After the loop, names mean its results; what is bound only inside may not be used."""
+    before = p.scope
+    inside = dict(zip(reading.yields, results))
+    for carry, name, result in zip(reading.carries, reading.names, results):
+        result.name = name
+        if carry.root is not None:
+            p.versions.advance(carry.root, result)
+        else:
+            p.versions.join(result, carry.init, reading.yields[reading.carries.index(carry)])
+    for name, bound in reading.scope.items():
+        was = before.get(name)
+        if name in loop.headers or name == loop.index or (name in before and was is bound):
+            continue
+        root = p.versions.root(bound) if isinstance(bound, Value) else None
+        if root is not None:  # an older version stays one: it may be written, not read
+            p.scope[name] = inside.get(bound, bound if name not in before else was)
+        elif name in before and bound in reading.params:
+            continue
+        else:
+            p.scope[name] = isolated(name, _OUTSIDE, _ADVICE)
+    for carry, name, result in zip(reading.carries, reading.names, results):
+        if carry.root is not None and not carry.explicit:
+            _rename(p.scope, carry.init, result)
+        else:
+            p.scope[name] = result
+
+
+def drop_unchanged(reading: Reading) -> None:
+    """Leaves out implicit carries that no iteration changes."""
+    kept: list[int] = []
+    mapping: dict[Value, Value] = {}
+    for position, (carry, param) in enumerate(zip(reading.carries, reading.params)):
+        unchanged = reading.yields[position] is param and not carry.explicit
+        if unchanged and not param.has_symbol:
+            mapping[param] = carry.init
+        else:
+            kept.append(position)
+    if not mapping:
+        return
+    replace_values(reading.block, mapping)
+    _keep(reading, kept)
+    reading.yields = [mapping.get(value, value) for value in reading.yields]
+    for name, bound in reading.scope.items():
+        if isinstance(bound, Value) and bound in mapping:
+            reading.scope[name] = mapping[bound]
+
+
+def _keep(reading: Reading, kept: Sequence[int]) -> None:
+    """Leaves only the carries at positions `kept`."""
+    if reading.before is not None:
+        heads = reading.before.params
+        gone = {h: c.init for k, (h, c) in enumerate(zip(heads, reading.carries)) if k not in kept}
+        replace_values(reading.before, gone)
+        reading.before.params = tuple(heads[k] for k in kept)
+    reading.carries = [reading.carries[k] for k in kept]
+    reading.params = [reading.params[k] for k in kept]
+    reading.yields = [reading.yields[k] for k in kept]
+    reading.names = [reading.names[k] for k in kept]
+    index = () if reading.variable is None else (reading.variable,)
+    reading.block.params = (*index, *reading.params)
+
+
+@statement(ast.For)
+def parse_for(p: FunctionParser, node: ast.For) -> None:
+    """`for i in pl.range(...)`, with or without carries, and its relatives."""
+    if node.orelse:
+        raise UnsupportedFeatureError("A loop cannot have an else clause", p.span(node))
+    head = node.iter
+    function = p.evaluate(head.func) if isinstance(head, ast.Call) else None
+    if function is WHILE:
+        parse_explicit_while(p, node)
+        return
+    if not isinstance(function, LoopWord) or not isinstance(head, ast.Call):
+        raise _not_a_loop(p, node, function)
+    bounds, inits, options = _loop_arguments(p, head, function)
+    index, headers = _targets(p, node, len(inits))
+    _require_rules(p, head, function, bounds, inits, options)
+    deps = task_ids(p, options.pop("deps", None), head)
+    bounds[1] = blocks_unless(p, options.pop("predicate", None), bounds[1], head)
+    lo, hi, step = (p.as_value(bound) for bound in bounds)
+    symbol = _index_range(index, lo, hi, step)
+
+    def variable() -> Value:
+        value = Value(ScalarType(INDEX), index)
+        value.bind_symbol(Symbol(index, *symbol))
+        p.state.blocks[-1].index = value
+        return value
+
+    facts = p.live.facts(node.body)
+    loop = Loop(node, node.body, facts, facts.reads, headers, inits, index, variable)
+    p.state.blocks.append(Blocks(function, None, hi, options))
+    reading = read_loop(p, loop)
+    p.state.blocks.pop()
+    drop_unchanged(reading)
+    close_loop(p, reading)
+    attrs = _attributes(function, options)
+    operands = (lo, hi, step, tuple(carry.init for carry in reading.carries))
+    op = emit_region_op(p, control.for_, operands, attrs, (reading.block,), node)
+    results, name = op.results, getattr(node, TASK_NAME, None)
+    if deps or name is not None:
+        results = emit_task_around(p, op, deps, name, node)
+    finish_loop(p, loop, reading, results)
+
+
+def _not_a_loop(p: FunctionParser, node: ast.For, function: Any) -> ParserSyntaxError:
+    shown = ast.unparse(node.iter)
+    hint = "Write 'for i in pl.range(...)', pl.parallel, pl.unroll, pl.pipeline, pl.spmd."
+    if function is builtins.range:
+        hint = f"Write 'pl.{shown}'."
+    return ParserSyntaxError(
+        f"For loop must use pl.range(), not '{shown}'", p.span(node.iter), hint
+    )
+
+
+def _loop_arguments(
+    p: FunctionParser, call: ast.Call, function: LoopWord
+) -> tuple[list[Any], list[Value], dict[str, Any]]:
+    bounds = p.items(call.args)
+    if not 1 <= len(bounds) <= 3:
+        raise ParserSyntaxError(
+            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
+        )
+    inits: list[Value] = []
+    options: dict[str, Any] = {}
+    for keyword in call.keywords:
+        if keyword.arg == "init_values":
+            inits = init_values(p, keyword.value)
+        elif keyword.arg is not None:
+            options[keyword.arg] = p.evaluate(keyword.value)
+    lo = bounds[0] if len(bounds) > 1 else 0
+    hi = bounds[1] if len(bounds) > 1 else bounds[0]
+    return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options
+
+
+def init_values(p: FunctionParser, node: ast.expr) -> list[Value]:
+    """The values that a loop starts with, from its init_values argument."""
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [p.as_value(p.operand(element), element) for element in node.elts]
+    given = p.evaluate(node)
+    if not isinstance(given, (tuple, list)):
+        raise ParserSyntaxError("init_values is a tuple: init_values=(x,)", p.span(node))
+    return [p.as_value(item, node) for item in given]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _targets(p: FunctionParser, node: ast.For, count: int) -> tuple[str, list[str]]:
+    target = node.target
+    if isinstance(target, ast.Name):
+        if count:
+            raise ParserSyntaxError(
+                f"Mismatch: 0 iter_args but {count} init_values",
+                p.span(target),
+                "Write 'for i, (x,) in pl.range(n, init_values=(x0,))'.",
+            )
+        return target.id, []
+    elements = target.elts if isinstance(target, ast.Tuple) else []
+    if len(elements) == 2 and isinstance(elements[0], ast.Name):
+        carried = elements[1].elts if isinstance(elements[1], ast.Tuple) else [elements[1]]
+        names = [element.id for element in carried if isinstance(element, ast.Name)]
+        if len(names) != count:
+            raise ParserSyntaxError(
+                f"Mismatch: {len(names)} iter_args but {count} init_values", p.span(target)
+            )
+        return elements[0].id, names
+    raise ParserSyntaxError(
+        "A loop target is 'i' or 'i, (x, y)'", p.span(target), "Name the carried values in a tuple."
+    )
+
+
+def _require_rules(
+    p: FunctionParser,
+    call: ast.Call,
+    function: LoopWord,
+    bounds: Sequence[Any],
+    inits: Sequence[Value],
+    options: dict[str, Any],
+) -> None:
+    kind = function.kind
+    takes_inits = p.state.is_text or not inits  # a text says what the author left to be found
+    if kind is ForKind.Unroll and not (takes_inits and all(map(is_number, bounds))):
+        raise ParserSyntaxError(
+            "pl.unroll takes constant bounds and no init_values", p.span(call), "Use pl.range."
+        )
+    if is_number(bounds[2]) and bounds[2] == 0:
+        raise ParserSyntaxError(f"The step of {function.path} cannot be 0", p.span(call))
+    if kind is ForKind.Pipeline:
+        stage = options.get("stage")
+        if not isinstance(stage, int) or stage < 1:
+            raise ParserSyntaxError(
+                "pl.pipeline needs stage=, a positive constant", p.span(call), "Add stage=2."
+            )
+
+
+def _index_range(
+    name: str, lo: Value, hi: Value, step: Value
+) -> tuple[Expr | int | None, Expr | int | None]:
+    """The inclusive range of a loop variable, as far as it is known."""
+    del name
+    stride = constant_of(step)
+    if not isinstance(stride, int) or not (is_scalar(lo) and is_scalar(hi)):
+        return None, None
+    first, end = as_expr(as_dim(lo)), as_expr(as_dim(hi))
+    return (first, last_index(first, end, stride)) if stride > 0 else (end + 1, first)
+
+
+def _attributes(function: LoopWord, options: dict[str, Any]) -> dict[str, Any]:
+    kind = ForKind.SplitAiv if function is SPLIT_AIV else function.kind
+    stage = options.pop("stage", 0)
+    combine = tuple(options.pop("combine", ()))
+    rest = tuple((name, as_attr(given)) for name, given in options.items())
+    return {"kind": kind, "combine": combine, "stage": stage, "attrs": rest}
+
+
+@statement(ast.While)
+def parse_while(p: FunctionParser, node: ast.While) -> None:
+    """`while cond:` carries the names that it rebinds."""
+    if node.orelse:
+        raise UnsupportedFeatureError("A loop cannot have an else clause", p.span(node))
+    facts = p.live.facts(node.body)
+    reads = p.live.statement(node).reads
+    loop = Loop(node, node.body, facts, reads | facts.reads, [], [], condition=node.test)
+    _finish_while(p, loop)
+
+
+def parse_explicit_while(p: FunctionParser, node: ast.For) -> None:
+    """`for (x,) in pl.while_(init_values=(x0,)):` with pl.cond before the body."""
+    assert isinstance(node.iter, ast.Call)
+    given = [k.value for k in node.iter.keywords if k.arg == "init_values"]
+    inits = init_values(p, given[0]) if given else []
+    elements = node.target.elts if isinstance(node.target, ast.Tuple) else []
+    headers = [element.id for element in elements if isinstance(element, ast.Name)]
+    if len(headers) != len(inits):
+        raise ParserSyntaxError(
+            f"Mismatch: {len(headers)} iter_args but {len(inits)} init_values", p.span(node.target)
+        )
+    split = next((k for k, child in enumerate(node.body) if _is_condition(p, child)), None)
+    if split is None or (split and not p.state.is_text):
+        raise ParserSyntaxError(
+            "A pl.while_ loop must begin with pl.cond(...)", p.span(node), "Add 'pl.cond(i < n)'."
+        )
+    facts = p.live.facts(node.body)
+    head, body = node.body[: split + 1], node.body[split + 1 :]
+    loop = Loop(node, body, facts, facts.reads, headers, inits, condition=head)
+    _finish_while(p, loop)
+
+
+def _is_condition(p: FunctionParser, node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and is_word_call(p, node.value, "cond")
+
+
+def _read_condition(p: FunctionParser, loop: Loop, params: tuple[Value, ...]) -> Block:
+    with p.builder.inside(Block(params)) as block:
+        if isinstance(loop.condition, ast.expr):
+            test = loop.condition
+        else:
+            assert loop.condition is not None
+            *before, last = loop.condition
+            p.block(before)
+            assert isinstance(last, ast.Expr) and isinstance(last.value, ast.Call)
+            if p.evaluate(last.value.func) is not COND or len(last.value.args) != 1:
+                raise ParserSyntaxError("pl.cond takes one condition", p.span(last))
+            test = last.value.args[0]
+        value = p.emitted(test, as_condition, p.evaluate(test))
+        p.builder.emit(control.condition, (value,), span=p.span(test))
+    return block
+
+
+def _finish_while(p: FunctionParser, loop: Loop) -> None:
+    reading = read_loop(p, loop)
+    drop_unchanged(reading)
+    close_loop(p, reading)
+    assert reading.before is not None
+    operands = (tuple(carry.init for carry in reading.carries),)
+    regions = (reading.before, reading.block)
+    op = emit_region_op(p, control.while_, operands, {}, regions, loop.node)
+    finish_loop(p, loop, reading, op.results)

@@ -1,0 +1,125 @@
+"""Parts of parameters: what is written into a slice of one is written into the parameter."""
+
+from __future__ import annotations
+
+from tilewright.errors import InvalidOperationError, StaleRead
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.parse.versions import tied_pairs
+from tilewright.ir.affine import as_expr, less_equal
+from tilewright.ir.core import Operation, Value
+from tilewright.ir.enums import AtomicType
+from tilewright.ir.types import ShapedType
+from tilewright.ops import memory, shape
+from tilewright.ops.extents import as_dims
+
+
+def write_back(p: FunctionParser) -> None:
+    """A write into a part of a parameter writes the parameter."""
+    ops = p.builder.block.ops
+    op = ops[-1] if ops else None
+    if op is None or not op.opdef.tied:
+        return
+    for result, operand in op.opdef.tied.items():
+        part = op.operands[operand]
+        if isinstance(part, Value):
+            put_back(p, part, op.results[result])
+
+
+def put_back(p: FunctionParser, part: Value, new: Value) -> None:
+    """Puts the new contents of a part that was sliced from a parameter into the parameter."""
+    op = slice_behind(part) if part in p.versions.parts else None
+    if op is None:
+        return
+    whole = op.operands[0]
+    _require_leading_drops(p, op)
+    newest = p.versions.newest(whole)
+    _require_untouched(p, op, part, newest)
+    value = memory.assemble(newest, new, _offsets(op))
+    p.state.put_back.add(p.builder.block.ops[-1])
+    p.settle(p.builder.block.ops[-1])
+    p.rebind(newest, value)
+    if whole is not newest:
+        p.rebind(whole, value)
+    put_back(p, newest, value)
+
+
+def slice_behind(value: Value) -> Operation | None:
+    """The slice that gave `value`, or the value that writes made it of; None for others."""
+    while value.op is not None:
+        if value.op.opdef is shape.slice_:
+            return value.op
+        earlier = dict(tied_pairs(value.op)).get(value)
+        if earlier is None:
+            return None
+        value = earlier
+    return None
+
+
+def _offsets(op: Operation) -> tuple[Value, ...]:
+    return op.operands[op.opdef.operand_names.index("offset")]
+
+
+def _require_leading_drops(p: FunctionParser, op: Operation) -> None:
+    """What is written into a part needs no other shape when only leading axes were dropped."""
+    dropped = op.attrs["drop_dims"]
+    if dropped != tuple(range(len(dropped))):
+        raise InvalidOperationError(
+            "A part that drops inner axes cannot be written",
+            op.span,
+            "Keep the axis with a slice of length 1: x[:, i:i + 1].",
+        )
+
+
+def _require_untouched(p: FunctionParser, op: Operation, part: Value, newest: Value) -> None:
+    """Since a part was sliced, only it and parts disjoint from it may have been written."""
+    whole = op.operands[0]
+    while newest is not whole:
+        last = newest.op
+        if last is None or last not in p.state.put_back:
+            raise _touched(op, whole)
+        if last.operands[1] is not part and not _are_disjoint(op, last):
+            raise _touched(op, whole)
+        newest = last.operands[0]
+
+
+def _touched(op: Operation, whole: Value) -> StaleRead:
+    return StaleRead(
+        f"A part of '{whole.name}' is written after '{whole.name}' itself was",
+        op.span,
+        "Slice it again after the write.",
+    )
+
+
+def _are_disjoint(op: Operation, last: Operation) -> bool:
+    """True when what was put back last provably lies beside the slice."""
+    source = last.operands[1].type
+    assert isinstance(source, ShapedType)
+    starts, others = as_dims(_offsets(op)), as_dims(last.operands[2])
+    extents = op.attrs["shape"]
+    lengths = (*[1] * (len(others) - source.rank), *source.shape)
+    return any(
+        less_equal(as_expr(a) + m, b) or less_equal(as_expr(b) + n, a)
+        for a, m, b, n in zip(starts, extents, others, lengths)
+    )
+
+
+def repeated_write(p: FunctionParser) -> Value | None:
+    """The target of a window write that has just been made with the same source and place.
+
+    Printed text spells out the write of a part back into its parameter, which reading a call
+    has done already.
+    """
+    ops = p.builder.block.ops
+    op = ops[-1] if ops else None
+    if op is None or op.opdef is not memory.assemble or op.attrs.get("atomic") is AtomicType.Add:
+        return None
+    target, source, offset = op.operands[:3]
+    last = target.op
+    if last not in p.state.put_back or last is None or last.operands[1] is not source:
+        return None
+    if as_dims(last.operands[2]) != as_dims(offset):
+        return None
+    root = p.versions.root(target)
+    if root is not None:
+        p.versions.advance(root, target)
+    return target

@@ -1,0 +1,150 @@
+"""What flows into and out of a region: carries of loops, results of branches and scopes."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import ScopeIsolationError, TilewrightError
+from tilewright.frontend.parse.parser import FunctionParser, Poison
+from tilewright.frontend.values import is_number
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.types import Type
+from tilewright.ops import control
+from tilewright.source import Span
+
+
+def can_flow(bound: Any) -> bool:
+    """True for what a loop can carry: a value of the IR or a number."""
+    return isinstance(bound, Value) or is_number(bound)
+
+
+def isolated(name: str, where: str, hint: str) -> Poison:
+    """The binding of a name that did not leave its region."""
+
+    def reason(span: Span) -> TilewrightError:
+        return ScopeIsolationError(f"'{name}' is bound only {where}", span, hint)
+
+    return Poison(reason)
+
+
+def end_block(p: FunctionParser, block: Block, values: Sequence[Any]) -> list[Value]:
+    """Yields `values` at the end of `block`; numbers become constants there."""
+    with p.builder.inside(block):
+        given = [p.as_value(value) for value in values]
+        p.builder.emit(control.yield_, (tuple(given),))
+    return given
+
+
+def replace_values(block: Block, mapping: Mapping[Value, Value]) -> None:
+    """Makes the operations of a block that is still being built use other values."""
+    if not mapping:
+        return
+    for op in block.walk():
+        if any(value in mapping for value in op.inputs):
+            op.operands = tuple(_replaced(entry, mapping) for entry in op.operands)
+
+
+def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
+    if isinstance(entry, Value):
+        return mapping.get(entry, entry)
+    return None if entry is None else tuple(mapping.get(value, value) for value in entry)
+
+
+@dataclass
+class Position:
+    """Where in a block each value is defined: the order in which a scope gives its results."""
+
+    order: dict[Operation, int]
+
+    @staticmethod
+    def of(block: Block) -> Position:
+        """Positions of the operations of `block`."""
+        return Position({op: number for number, op in enumerate(block.ops)})
+
+    def defines(self, value: Any) -> bool:
+        """True when `value` is a result of an operation of the block itself."""
+        return isinstance(value, Value) and value.op in self.order
+
+    def sorted(self, values: Iterable[Value]) -> list[Value]:
+        """Distinct values in the order of their definition."""
+        return sorted(dict.fromkeys(values), key=self._key)
+
+    def _key(self, value: Value) -> tuple[int, int]:
+        op = value.op
+        assert op is not None
+        return self.order[op], op.results.index(value)
+
+
+def emit_region_op(
+    p: FunctionParser,
+    opdef: Any,
+    operands: tuple[Any, ...],
+    attrs: dict[str, Any],
+    regions: tuple[Block, ...],
+    node: ast.stmt,
+) -> Operation:
+    """One operation with regions, located at the first line of its statement."""
+    return p.builder.emit(opdef, operands, attrs, regions, span=header_span(p, node))
+
+
+def header_span(p: FunctionParser, node: ast.stmt) -> Span:
+    """The range of a compound statement's header: its first line."""
+    span = p.span(node)
+    first = node.body[0] if isinstance(node, (ast.For, ast.While, ast.If, ast.With)) else None
+    if first is None or first.lineno == node.lineno:
+        return span
+    header = _header_end(node)
+    end = p.span(header) if header is not None else span
+    return span._replace(end_line=end.end_line, end_col=end.end_col)
+
+
+def _header_end(node: ast.stmt) -> ast.expr | None:
+    match node:
+        case ast.For(iter=header) | ast.While(test=header) | ast.If(test=header):
+            return header
+        case ast.With(items=[*_, item]):
+            return item.context_expr
+        case _:
+            return None
+
+
+def types_of(values: Iterable[Value]) -> tuple[Type, ...]:
+    """The types of some values."""
+    return tuple(value.type for value in values)
+
+
+TASKS = ("submit", "task")
+"""Scopes whose text names all that they give."""
+
+
+def drop_unused_results(body: Block) -> None:
+    """Makes scopes give only what is used: a name read after one may have been read for its type.
+
+    Printed text shows no results of scopes, so unused ones would not be read back.
+    """
+    uses = Counter(value for op in body.walk() for value in op.inputs)
+    _drop_unused(body, uses)
+
+
+def _drop_unused(block: Block, uses: Counter[Value]) -> None:
+    for op in reversed(block.ops):
+        if op.opdef is control.scope and op.results and op.attrs["kind"] not in TASKS:
+            _drop_results(op, uses)
+        for region in op.regions:
+            _drop_unused(region, uses)
+
+
+def _drop_results(op: Operation, uses: Counter[Value]) -> None:
+    ending = op.regions[0].terminator
+    kept: list[tuple[Value, Value]] = []
+    for result, given in zip(op.results, ending.operands[0]):
+        if uses[result] or result.has_symbol:
+            kept.append((result, given))
+        else:
+            uses[given] -= 1
+    op.results = tuple(result for result, _ in kept)
+    ending.operands = (tuple(given for _, given in kept),)

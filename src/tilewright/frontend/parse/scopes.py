@@ -1,0 +1,166 @@
+"""`with` statements: scopes of placement and dependency. Names bound inside stay visible."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.parse.parser import FunctionParser, statement
+from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
+from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
+from tilewright.frontend.surface import LoopWord, ScopeWord, as_attr
+from tilewright.frontend.values import is_scalar
+from tilewright.frontend.words import AT, CLUSTER, GRAPH, MANUAL_SCOPE, SCOPE, SPLIT_AIV, SPMD
+from tilewright.ir.core import Block, Value
+from tilewright.ir.enums import Level
+from tilewright.ops import control
+
+_PARAMETERS: dict[Any, tuple[str, ...]] = {
+    AT: ("level", "role"),
+    CLUSTER: (),
+    SCOPE: ("mode",),
+    MANUAL_SCOPE: (),
+    GRAPH: ("name",),
+    SPMD: ("core_num",),
+    SPLIT_AIV: ("n",),
+}
+_OPTIONS: dict[Any, frozenset[str]] = {
+    AT: frozenset(
+        [
+            "level",
+            "role",
+            "optimizations",
+            "deps",
+            "no_dep_args",
+            "dumps",
+            "allow_early_resolve",
+            "name_hint",
+            "windowize",
+        ]
+    ),
+    CLUSTER: frozenset({"name_hint"}),
+    SCOPE: frozenset({"mode"}),
+    MANUAL_SCOPE: frozenset(),
+    GRAPH: frozenset({"name"}),
+    SPMD: frozenset(
+        [
+            "core_num",
+            "sync_start",
+            "name_hint",
+            "optimizations",
+            "deps",
+            "allow_early_resolve",
+            "predicate",
+        ]
+    ),
+    SPLIT_AIV: frozenset({"n", "mode"}),
+}
+
+
+@statement(ast.With)
+def parse_with(p: FunctionParser, node: ast.With) -> None:
+    """`with pl.at(...):` and its relatives."""
+    if len(node.items) != 1:
+        raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
+    (item,) = node.items
+    word, options = _scope_call(p, item.context_expr)
+    refuse_predicate(p, options, item.context_expr)
+    deps = task_ids(p, options.pop("deps", None), item.context_expr)
+    _require_nesting(p, word, options, item.context_expr)
+    kind = word.path.rpartition(".")[2]
+    attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
+    with p.trial():
+        p.placements.append((word, options.get("level")))
+        block = p.region((), node.body)
+        name = item.optional_vars
+        current = None if name is None else begin_task(p, block, name)
+        p.placements.pop()
+        inside, versions = dict(p.scope), p.versions.mark()
+    changed = {n: b for n, b in inside.items() if p.scope.get(n, MISSING) is not b}
+    where = Position.of(block)
+    newest = [v for v, was in zip(versions, p.versions.current) if v is not was]
+    live = p.live.live(node)
+    named = [bound for name, bound in changed.items() if name in live]
+    ids = () if current is None else (current,)
+    yields = where.sorted(v for v in (*ids, *newest, *named) if where.defines(v))
+    end_block(p, block, yields)
+    op = emit_region_op(p, control.scope, (deps,), attrs, (block,), node)
+    _leave(p, block, yields, op.results, changed, versions)
+    if isinstance(item.optional_vars, ast.Name):
+        p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
+
+
+def _attr(given: Any) -> Any:
+    """A scope's argument: tensors and tiles in it go by their names."""
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_attr, cast("Sequence[Any]", given)))
+    if isinstance(given, Value) and not is_scalar(given):
+        return given.name
+    return as_attr(given)
+
+
+def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]:
+    word = p.evaluate(node.func) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or not isinstance(word, (ScopeWord, LoopWord)):
+        raise UnsupportedFeatureError(
+            f"Unsupported context: '{ast.unparse(node)}'",
+            p.span(node),
+            "Use pl.at, pl.cluster, pl.spmd, pl.split_aiv, pl.scope or pl.manual_scope.",
+        )
+    names = _PARAMETERS.get(word)
+    if names is None or len(node.args) > len(names):
+        raise ParserSyntaxError(f"{word.path} does not open a scope like this", p.span(node))
+    given = dict(zip(names, p.items(node.args)))
+    options = {**given, **p.keywords(node)}
+    for name in options:
+        if name not in _OPTIONS[word]:
+            raise ParserSyntaxError(
+                f"{word.path} has no argument '{name}'",
+                p.span(node),
+                f"It takes {', '.join(sorted(_OPTIONS[word])) or 'none'}.",
+            )
+    return word, options
+
+
+def _require_nesting(p: FunctionParser, word: Any, options: dict[str, Any], node: ast.expr) -> None:
+    if word is not AT or options.get("level") is not Level.CORE_GROUP:
+        return
+    if (AT, Level.CORE_GROUP) in p.placements:
+        raise ParserSyntaxError(
+            "pl.at(level=pl.Level.CORE_GROUP) cannot stand inside another one",
+            p.span(node),
+            "Close the outer scope first, or drop the inner one.",
+        )
+
+
+def _leave(
+    p: FunctionParser,
+    block: Block,
+    yields: Sequence[Value],
+    results: Sequence[Value],
+    changed: dict[str, Any],
+    versions: list[Value],
+) -> None:
+    outside = dict(zip(yields, results))
+    for inner, result in outside.items():
+        result.name = inner.name
+        p.versions.follow(inner, result)
+    for root, version in enumerate(versions):
+        if version is not p.versions.current[root]:
+            p.versions.advance(root, outside.get(version, version))
+    where = Position.of(block)
+    for name, bound in changed.items():
+        if isinstance(bound, Value) and bound in outside:
+            p.scope[name] = outside[bound]
+        elif not where.defines(bound) and not _holds_values(bound):
+            p.scope[name] = bound
+        else:
+            p.scope[name] = isolated(name, "inside a scope", "Use it inside the scope.")
+
+
+def _holds_values(bound: Any) -> bool:
+    items = cast("Sequence[Any]", bound if isinstance(bound, (list, tuple)) else ())
+    return any(isinstance(item, Value) for item in items)

@@ -1,0 +1,262 @@
+"""Element-wise arithmetic of tensors and numbers: promotion, type computed in, result type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, FP32, INT8, INT32, DType
+from tilewright.errors.nki_instructions import BITVEC_INTEGER
+from tilewright.errors.nki_tensors import NUMPY_SHAPES, UNEXPECTED_OPERAND
+from tilewright.frontend.trace import access
+from tilewright.frontend.trace.access import require_dtype
+from tilewright.frontend.trace.ambient import current_api, refusal
+from tilewright.frontend.trace.predicates import DynamicScalar
+from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.ir.core import Value
+from tilewright.ir.enums import Rounding
+from tilewright.ir.opdef import OpDef
+from tilewright.ir.types import ScalarType, ShapedType
+from tilewright.ops import elementwise, matmul
+from tilewright.ops.cast import cast as cast_scalar
+from tilewright.ops.nki_dtypes import DIRECT, compute_dtype, dtype_name, promote_all, weak_dtype
+
+if TYPE_CHECKING:
+    from tilewright.frontend.trace.sema import Sema
+
+Word = Callable[..., Value]
+Number = (bool, int, float, np.generic)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a named operation computes: the op, and whether it needs or gives special types."""
+
+    op: OpDef[..., Any]
+    floats_only: bool = False
+    gives_bool: bool = False
+    on_bits: bool = False
+
+
+BINARY: dict[str, Arithmetic] = {
+    "add": Arithmetic(elementwise.add),
+    "subtract": Arithmetic(elementwise.sub),
+    "multiply": Arithmetic(elementwise.mul),
+    "divide": Arithmetic(elementwise.div, floats_only=True),
+    "floor_divide": Arithmetic(elementwise.floordiv),
+    "maximum": Arithmetic(elementwise.max_),
+    "minimum": Arithmetic(elementwise.min_),
+    "power": Arithmetic(elementwise.pow_, floats_only=True),
+    "mod": Arithmetic(elementwise.mod),
+    "fmod": Arithmetic(elementwise.fmod),
+    "bitwise_and": Arithmetic(elementwise.and_, on_bits=True),
+    "bitwise_or": Arithmetic(elementwise.or_, on_bits=True),
+    "bitwise_xor": Arithmetic(elementwise.xor, on_bits=True),
+    "left_shift": Arithmetic(elementwise.shl, on_bits=True),
+    "right_shift": Arithmetic(elementwise.shr, on_bits=True),
+    "equal": Arithmetic(elementwise.eq, gives_bool=True),
+    "not_equal": Arithmetic(elementwise.ne, gives_bool=True),
+    "less": Arithmetic(elementwise.lt, gives_bool=True),
+    "less_equal": Arithmetic(elementwise.le, gives_bool=True),
+    "greater": Arithmetic(elementwise.gt, gives_bool=True),
+    "greater_equal": Arithmetic(elementwise.ge, gives_bool=True),
+}
+COMPARISONS = tuple(name for name, how in BINARY.items() if how.gives_bool)
+
+
+# ---------------------------------------------------------------------------- operands
+
+
+def dtype_of(operand: Any) -> DType:
+    """The element type of a tensor, or that of a number."""
+    if isinstance(operand, nki_tensor):
+        return operand.root.dtype
+    if isinstance(operand, np.generic):
+        return require_dtype(operand.dtype)
+    if isinstance(operand, DynamicScalar):
+        return INT32
+    return weak_dtype(operand)
+
+
+def require_operand(name: str, operand: Any) -> None:
+    """Refuses what is neither a tensor nor a number."""
+    if not isinstance(operand, (nki_tensor, DynamicScalar, *Number)):
+        given = type(operand).__name__
+        wanted = "a tile or a number"
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), name=name, given=given, wanted=wanted)
+
+
+def value_of(sema: Sema, operand: Any, dtype: DType, mask: Any = None) -> Value:
+    """An operand as a value of `dtype`; a number becomes a scalar constant."""
+    if isinstance(operand, nki_tensor):
+        return converted_value(access.read_operand(sema, operand, mask), dtype)
+    if isinstance(operand, DynamicScalar):
+        return cast_scalar(sema.scalar(operand.expr), dtype=dtype)
+    number = access.host_number(operand)
+    assert number is not None, "operands are checked"
+    if dtype is BOOL:
+        return sema.constant(bool(number), dtype)
+    return sema.constant(float(number) if dtype.is_float() else int(number), dtype)
+
+
+def converted_value(value: Value, dtype: DType) -> Value:
+    """`value` as elements of `dtype`; to integers it rounds to nearest even and saturates."""
+    assert isinstance(value.type, (ShapedType, ScalarType))
+    if value.type.dtype is dtype:
+        return value
+    return elementwise.cast(value, dtype=dtype, mode=Rounding.RINT)
+
+
+def broadcast_shape(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+    """The common shape of two operands; refuses shapes that do not broadcast."""
+    try:
+        return np.broadcast_shapes(tuple(left), tuple(right))
+    except ValueError:
+        raise refusal(NUMPY_SHAPES, op=current_api(), left=list(left), right=list(right)) from None
+
+
+# ---------------------------------------------------------------------------- operations
+
+
+def binary(
+    sema: Sema, name: str, x: Any, y: Any, dtype: Any = None, mask: Any = None
+) -> nki_tensor:
+    """`x <name> y` in the promoted type, or `dtype`; numbers are wide, and operands broadcast."""
+    for place, operand in (("x", x), ("y", y)):
+        require_operand(place, operand)
+    how = BINARY[name]
+    if isinstance(x, nki_tensor) and isinstance(y, nki_tensor):
+        broadcast_shape(x.shape, y.shape)
+    given = [dtype_of(x), dtype_of(y)]
+    if how.on_bits:
+        require_bits(given)
+    promoted = promote_all(given)
+    result = require_dtype(dtype) if dtype is not None else (BOOL if how.gives_bool else promoted)
+    inside = _inner_dtype(how, given, promoted, result)
+    value = how.op(value_of(sema, x, inside, mask), value_of(sema, y, inside, mask))
+    return sema.tile(converted_value(value, result), mask=mask)
+
+
+def require_bits(dtypes: Sequence[DType]) -> None:
+    """Refuses operands whose bits are not integers."""
+    for name, dtype in zip(("x", "y"), dtypes):
+        if dtype.is_float():
+            given = dtype_name(dtype)
+            raise refusal(BITVEC_INTEGER, op=current_api(), name=name, given=given)
+
+
+def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, result: DType) -> DType:
+    if how.on_bits:
+        return BOOL if set(given) == {BOOL} else promoted
+    if how.gives_bool:
+        return promoted if promoted in DIRECT or promoted.is_int() else FP32
+    inside = compute_dtype(given, result)
+    return FP32 if how.floats_only and not inside.is_float() else inside
+
+
+def operator(sema: Sema, name: str, x: Any, y: Any) -> Any:
+    """A Python operator: comparisons give int8 tiles of 0 and 1."""
+    for operand in (x, y):
+        if not isinstance(operand, (nki_tensor, DynamicScalar, *Number)):
+            return NotImplemented
+    with sema.ctx.nki_api_scope(name):
+        return binary(sema, name, x, y, INT8 if name in COMPARISONS else None)
+
+
+def pointwise(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
+    """`op(x)` for a float op: computed in FP32 unless x has a type that serves; result as x."""
+    require_operand("x", x)
+    result = require_dtype(dtype) if dtype is not None else dtype_of(x)
+    inside = dtype_of(x) if dtype_of(x) in DIRECT and result is dtype_of(x) else FP32
+    value = op(value_of(sema, x, inside, mask))
+    return sema.tile(converted_value(value, result), mask=mask)
+
+
+def exact_unary(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
+    """`op(x)` for an op that integers have too; result as x."""
+    require_operand("x", x)
+    result = require_dtype(dtype) if dtype is not None else dtype_of(x)
+    inside = BOOL if dtype_of(x) is BOOL else compute_dtype([dtype_of(x)], result)
+    return sema.tile(converted_value(op(value_of(sema, x, inside, mask)), result), mask=mask)
+
+
+def logical(
+    sema: Sema, op: Word, operands: Sequence[Any], dtype: Any, mask: Any = None
+) -> nki_tensor:
+    """`op` on whether the operands are nonzero."""
+    for operand in operands:
+        require_operand("x", operand)
+    value = op(*(truth(sema, operand, mask) for operand in operands))
+    return sema.tile(converted_value(value, require_dtype(dtype)), mask=mask)
+
+
+def truth(sema: Sema, operand: Any, mask: Any = None) -> Value:
+    """Whether the elements of an operand, or a number, are nonzero."""
+    if isinstance(operand, nki_tensor):
+        return converted_value(access.read_operand(sema, operand, mask), BOOL)
+    return sema.constant(bool(operand), BOOL)
+
+
+def where(
+    sema: Sema, condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None
+) -> nki_tensor:
+    """x where the condition is nonzero, else y."""
+    for name, operand in (("condition", condition), ("x", x), ("y", y)):
+        require_operand(name, operand)
+    promoted = promote_all([dtype_of(x), dtype_of(y)])
+    picked = [value_of(sema, operand, promoted, mask) for operand in (x, y)]
+    value = elementwise.select(truth(sema, condition, mask), *picked)
+    return sema.tile(converted_value(value, require_dtype(dtype) if dtype else promoted), mask=mask)
+
+
+def unary(sema: Sema, name: str, x: nki_tensor) -> nki_tensor:
+    """`-x` and `abs(x)`, in the type of x."""
+    op = {"negative": elementwise.neg, "abs": elementwise.abs_}[name]
+    with sema.ctx.nki_api_scope(name):
+        return exact_unary(sema, op, x)
+
+
+def negated(sema: Sema, x: nki_tensor) -> nki_tensor:
+    """`~x`: the logical complement of a comparison's result, the bits of other integers."""
+    with sema.ctx.nki_api_scope("invert"):
+        value = access.read(sema, x)
+        if x.root.dtype is not INT8:
+            return sema.tile(elementwise.not_(value))
+        truth = elementwise.not_(converted_value(value, BOOL))
+        return sema.tile(converted_value(truth, INT8))
+
+
+def converted(sema: Sema, x: nki_tensor, dtype: Any) -> nki_tensor:
+    """`x.astype(dtype)`: always a new tile."""
+    with sema.ctx.nki_api_scope("astype"):
+        wanted = require_dtype(dtype)
+        return sema.tile(converted_value(access.read(sema, x), wanted))
+
+
+def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nki_tensor:
+    """`target <op>= other`: the elements of the target change, its type stays."""
+    with sema.ctx.nki_api_scope(name):
+        if name == "add" and _accumulate_product(sema, target, other):
+            return target
+        result = binary(sema, name, target, other)
+        access.assign(sema, target, result)
+        return target
+
+
+def _accumulate_product(sema: Sema, target: nki_tensor, other: Any) -> bool:
+    """`target += lhs @ rhs` as one accumulating product; the product alone may then be unused."""
+    if not isinstance(other, nki_tensor) or not (target.is_whole and other.is_whole):
+        return False
+    product = other.root.version.op
+    fits = other.shape == target.shape and target.root.dtype is other.root.dtype is FP32
+    if product is None or product.opdef is not matmul.matmul or not fits or target.ndim != 2:
+        return False
+    sema.consumed.append(product)
+    lhs, rhs = product.operands
+    trans = {name: product.attrs[name] for name in ("a_trans", "b_trans")}
+    version = access.accumulated_version(sema, target)
+    sema.advance(target.root, matmul.acc(version, lhs, rhs, **trans))
+    return True

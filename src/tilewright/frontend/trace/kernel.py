@@ -1,0 +1,284 @@
+"""Traced kernels: callable, indexable by a launch grid, traced once per specialization."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tilewright.errors.nki import NKIRuntimeError
+from tilewright.errors.nki_control import MULTI_CORES, PARAM_NOT_HASHABLE
+from tilewright.errors.nki_tensors import OPERAND_DTYPE
+from tilewright.frontend.calls import KernelBase, dont_trace_attr
+from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.context import TraceContext
+from tilewright.frontend.trace.function import ArraySpec, KernelFrame, Print
+from tilewright.frontend.trace.grid import GridDim, as_grid
+from tilewright.frontend.trace.guards import Guard
+from tilewright.frontend.trace.options import CompileOpts
+from tilewright.frontend.trace.sequences import as_entries, items_of
+from tilewright.ir.builder import finish_program
+from tilewright.ir.core import Program
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.types import ShapedType
+from tilewright.ops.nki_dtypes import NAMES, find_dtype
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Launch = Callable[[Sequence[Any]], None]
+Prepare = Callable[[Program], Launch]
+TRACING = threading.RLock()
+"""One trace is in flight per process."""
+MULTI_CORE_TARGETS = ("trn2", "trn3")
+
+
+@dataclass(eq=False)
+class Specialization:
+    """One trace of a kernel: the program, where its results are, and what it depends on."""
+
+    program: Program
+    entry: str
+    results: tuple[int, ...]
+    returns_tuple: bool
+    constants: tuple[Array, ...]
+    prints: dict[int, Print]
+    guard: Guard
+    prepare: Prepare
+
+    @functools.cached_property
+    def launch(self) -> Launch:
+        """The program made ready to run, when it is first asked for."""
+        return self.prepare(self.program)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call: arrays in order, and the binding with specs in their place.
+
+    `given` holds the arrays as they were passed, `arrays` as numpy sees them. A plain call gives
+    arrays by position, and nothing else.
+    """
+
+    bound: inspect.BoundArguments
+    given: list[Any]
+    arrays: list[Array]
+    key: Hashable
+    is_plain: bool = False
+
+    @property
+    def constants(self) -> list[Any]:
+        """The arguments that are not arrays."""
+        given = self.bound.arguments.values()
+        return [each for each in given if not isinstance(each, ArraySpec)]
+
+
+class TraceKernel(KernelBase):
+    """A Python function that is traced when it is called.
+
+    `kernel(*args)` launches one program, `kernel[grid](*args)` one per point of the grid. Arrays
+    go in and come out; other arguments are constants that the kernel is specialized for.
+    """
+
+    def __init__(
+        self,
+        function: FunctionType,
+        opts: CompileOpts | None = None,
+        *,
+        prepare: Prepare,
+        grid: tuple[GridDim, ...] = (),
+    ) -> None:
+        self.__name__ = function.__name__
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.opts = opts or CompileOpts()
+        self.grid = grid
+        self.prepare = prepare
+        self.signature = inspect.signature(function)
+        self.gridded: dict[Any, Self] = {}
+        self.specializations: dict[Hashable, Specialization] = {}
+
+    def __getitem__(self, grid: Any) -> Self:
+        try:
+            return self.gridded[grid]
+        except (KeyError, TypeError):
+            return self._on_grid(grid)
+
+    def _on_grid(self, grid: Any) -> Self:
+        """The kernel launched over a grid; the same for the same grid."""
+        dims = as_grid(grid)
+        kernel = self.gridded.get(dims)
+        if kernel is None:
+            kernel = type(self)(self.function, self.opts, prepare=self.prepare, grid=dims)
+            kernel.specializations = self.specializations
+            self.gridded[dims] = kernel
+        if all(map(is_int, as_entries(grid))):
+            self.gridded[grid] = kernel
+        return kernel
+
+    def with_options(self, **options: Any) -> Self:
+        """The kernel under other options."""
+        opts = replace(self.opts, **options)
+        return type(self)(self.function, opts, prepare=self.prepare, grid=self.grid)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launches the kernel; gives the arrays that it returns (a tuple if it returns one)."""
+        ctx = nki_ctx_or_none()
+        if ctx is not None:
+            if getattr(self, dont_trace_attr, False):
+                raise NKIRuntimeError(
+                    f"kernel '{self.__name__}' cannot be launched while another is traced",
+                    hint="call it without dont_trace, so that it becomes part of the trace",
+                )
+            return ctx.call_kernel(self, args, kwargs)
+        call = self._prepare(args, kwargs)
+        return self.run(self._specialize(call), call)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Program:
+        """The program that the kernel is for these arguments, without running it."""
+        return self.specialize(*args, **kwargs).program
+
+    def specialize(self, *args: Any, **kwargs: Any) -> Specialization:
+        """The trace for these arguments, made if there is none."""
+        return self._specialize(self._prepare(args, kwargs))
+
+    def compile(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """The kernel made ready for arguments like these; call it with arrays of their shapes."""
+        self._specialize(self._prepare(args, kwargs))
+        return self
+
+    def as_python(self, *args: Any, **kwargs: Any) -> str:
+        """The text of `lower(*args)`."""
+        return self.lower(*args, **kwargs).as_python()
+
+    # ------------------------------------------------------------------ specializing
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        passed: list[Any] = []
+        keys: list[Hashable] = []
+        for name, given in bound.arguments.items():
+            bound.arguments[name] = self._argument(name, given, passed, keys)
+        arrays = [np.asarray(each) for each in passed]
+        is_plain = not kwargs and len(passed) == len(args) and all(map(is_array, args))
+        return Call(bound, passed, arrays, (self.grid, self.opts, tuple(keys)), is_plain)
+
+    def _argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
+        items = items_of(given) if isinstance(given, tuple) else None
+        if items and any(map(is_array, items)):
+            return tuple([self._argument(name, item, passed, keys) for item in items])
+        return self._one_argument(name, cast(Any, given), passed, keys)
+
+    def _one_argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
+        if not is_array(given):
+            keys.append(constant_key(name, given))
+            return given
+        array: Array = np.asarray(given)
+        dtype = find_dtype(array.dtype)
+        if dtype is None:
+            supported = ", ".join(NAMES.values())
+            raise OPERAND_DTYPE(op=self.__name__, name=name, given=array.dtype, supported=supported)
+        passed.append(given)
+        keys.append((array.shape, dtype))
+        return ArraySpec(array.shape, dtype)
+
+    def _specialize(self, call: Call) -> Specialization:
+        found = self.specializations.get(call.key)
+        if found is not None and found.guard.holds():
+            return found
+        with TRACING:
+            found = self._trace(call)
+        self.specializations[call.key] = found
+        return found
+
+    def _trace(self, call: Call) -> Specialization:
+        if TraceContext.global_ctx is not None:
+            raise NKIRuntimeError(
+                f"kernel '{self.__name__}' is called inside a trace that another thread owns"
+            )
+        ctx = TraceContext.new_ctx(replace(self.opts, grid=self.grid))
+        try:
+            if ctx.multi_physical_cores and self.opts.platform_target not in MULTI_CORE_TARGETS:
+                raise MULTI_CORES(target=self.opts.platform_target)
+            frame = KernelFrame(self.function, call.bound, self.grid)
+            function = ctx.trace_kernel(self.__name__, frame)
+            roots = ctx.kernel.roots
+            return Specialization(
+                finish_program(self.__name__, {function.name: function}),
+                function.name,
+                tuple(roots.index(root) for root in ctx.kernel.results),
+                ctx.kernel.returns_tuple,
+                tuple(ctx.kernel.constants.values()),
+                {roots.index(root): shown for root, shown in ctx.kernel.prints.items()},
+                Guard.of(ctx.traced, call.constants),
+                self.prepare,
+            )
+        finally:
+            ctx.finalize()
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, made: Specialization, call: Call) -> Any:
+        """Launches what a call was specialized to; gives the arrays that the kernel returns."""
+        function = made.program[made.entry]
+        given = [*call.arrays, *made.constants]
+        for param, direction in zip(function.params, function.directions):
+            if direction is ParamDirection.Out:
+                assert isinstance(param.type, ShapedType)
+                given.append(poisoned(param.type) if self.opts.checked else unwritten(param.type))
+        made.launch(given)
+        for place, shown in made.prints.items():
+            show(shown, given[place])
+        results = tuple(given[place] for place in made.results)
+        if made.returns_tuple:
+            return results
+        return results[0] if results else None
+
+
+def is_array(given: Any) -> bool:
+    """True for numpy arrays and what converts to them without a copy: the tensors of frameworks."""
+    if isinstance(given, np.ndarray):
+        return True
+    looks = hasattr(given, "__array__") and hasattr(given, "shape") and hasattr(given, "dtype")
+    return looks and not isinstance(given, np.generic)
+
+
+def constant_key(name: str, given: Any) -> Hashable:
+    """What identifies a constant argument; refuses what is not hashable."""
+    try:
+        hash(given)
+    except TypeError:
+        raise PARAM_NOT_HASHABLE(name=name, type=type(given).__name__) from None
+    return cast(Any, type(given)), repr(given) if isinstance(given, float) else given
+
+
+def is_int(given: Any) -> bool:
+    """True for an int, as the extent of a grid that needs no conversion."""
+    return type(given) is int
+
+
+def unwritten(type_: ShapedType) -> Array:
+    """A fresh output, whose elements are arbitrary until the kernel writes them."""
+    return np.empty(tuple(int(extent) for extent in type_.shape), type_.dtype.numpy)
+
+
+def poisoned(type_: ShapedType) -> Array:
+    """A fresh output: NaN, or the value 4, where the kernel leaves elements unwritten."""
+    shape = tuple(int(extent) for extent in type_.shape)
+    fill = np.nan if type_.dtype.is_float() else 4
+    return np.full(shape, fill).astype(type_.dtype.numpy)
+
+
+def show(shown: Print, array: Array) -> None:
+    """Prints what `device_print` kept: one tile for each iteration of the loops around it."""
+    kept = np.reshape(array, (-1, *array.shape[shown.loops :]))
+    for tile in kept:
+        print(shown.prefix, tile)

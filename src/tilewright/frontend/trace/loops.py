@@ -1,0 +1,324 @@
+"""Loops and branches that run on the device: traced once, then wrapped as regions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tilewright.dtypes import BOOL, INDEX
+from tilewright.errors.nki_control import (
+    DYNAMIC_CONTROL_FLOW,
+    EXPECTED_CONSTANT,
+    WHILE_NEEDS_UNCONDITIONAL_ENTRY,
+)
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
+from tilewright.frontend.trace.predicates import (
+    Conjunction,
+    DynamicScalar,
+    LoopVar,
+    ScalarPredicate,
+    Terms,
+    complement,
+    scalar_expr,
+)
+from tilewright.frontend.trace.roots import Root
+from tilewright.frontend.trace.scopes import (
+    CarryingRegion,
+    IfScope,
+    LoopScope,
+    WhileScope,
+)
+from tilewright.ir.affine import Expr, Symbol, as_expr, ceildiv, simplify
+from tilewright.ir.core import Block, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.types import IndexType, ScalarType
+from tilewright.ops import arith, control
+
+if TYPE_CHECKING:
+    from tilewright.frontend.trace.context import TraceContext
+
+BoolType = ScalarType(BOOL)
+
+
+class DeviceRange:
+    """The iterations of a loop that runs on the device; iterating it traces the body once."""
+
+    is_affine = False
+
+    def __init__(self, *args: Any, **directives: Any) -> None:
+        start, stop, step = range_bounds(args)
+        self.start = _bound(start)
+        self.stop = _bound(stop)
+        self.step = step
+        self.directives = directives
+        if not isinstance(step, int) or step == 0:
+            raise refusal(EXPECTED_CONSTANT, what="the step of a loop", given=repr(step))
+
+    @property
+    def trip(self) -> int | Expr:
+        """Number of iterations."""
+        count = simplify(ceildiv(self.stop - self.start, self.step))
+        return max(count, 0) if isinstance(count, int) else count
+
+    def __iter__(self) -> Iterator[LoopVar]:
+        return trace_loop(nki_ctx(), self, "")
+
+
+class AffineRange(DeviceRange):
+    """Iterations that are independent of each other."""
+
+    is_affine = True
+
+
+class SequentialRange(DeviceRange):
+    """Iterations in order."""
+
+
+class DynamicRange(DeviceRange):
+    """Iterations in order, with bounds that only the run knows."""
+
+    def __init__(self, *args: Any, **directives: Any) -> None:
+        step = range_bounds(args)[2]
+        assert isinstance(step, int) and step > 0, "dynamic_range takes a positive int step"
+        super().__init__(*args, **directives)
+
+
+def range_bounds(args: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """(start, stop, step) of the arguments of a range."""
+    if not 1 <= len(args) <= 3:
+        raise TypeError(f"a range takes 1 to 3 arguments, got {len(args)}")
+    if len(args) == 1:
+        return 0, args[0], 1
+    return args[0], args[1], args[2] if len(args) == 3 else 1
+
+
+def _bound(given: Any) -> Expr:
+    expr = None if isinstance(given, bool) else scalar_expr(given)
+    if expr is None:
+        raise refusal(EXPECTED_CONSTANT, what="a bound of a loop", given=repr(given))
+    return expr
+
+
+# ---------------------------------------------------------------------------- for
+
+
+def trace_loop(ctx: TraceContext, space: DeviceRange, name: str) -> Generator[LoopVar, None, None]:
+    """Yields the loop variable once; the body between is traced into a region."""
+    trip = space.trip
+    if trip == 0:
+        return
+    symbol = Symbol(name or "i", 0, as_expr(trip) - 1)
+    scope = open_loop(ctx, symbol, trip, is_affine=space.is_affine)
+    try:
+        yield LoopVar(space.start + space.step * symbol, symbol, scope)
+    except GeneratorExit:
+        ctx.note_left(scope)
+        raise
+    parallel = space.is_affine and not scope.has_dependence
+    close_loop(ctx, scope, trip, ForKind.Parallel if parallel else ForKind.Sequential)
+
+
+def open_loop(ctx: TraceContext, symbol: Symbol, trip: int | Expr, *, is_affine: bool) -> LoopScope:
+    """Opens the region of a loop whose index is `symbol`."""
+    index = Value(IndexType, symbol.name)
+    block = Block((index,))
+    ctx.sema.bind(index, symbol)
+    known = trip if isinstance(trip, int) else None
+    scope = LoopScope(symbol.name, ctx.cur_scope, block, symbol, trip=known, is_affine=is_affine)
+    ctx.enter_region(scope)
+    return scope
+
+
+def close_loop(ctx: TraceContext, scope: LoopScope, trip: int | Expr, kind: ForKind) -> None:
+    """Wraps the traced body as a loop; outer tensors written in it are its carries."""
+    inits = end_carrying(ctx, scope, [])
+    sema = ctx.sema
+    bounds = tuple(sema.scalar(as_expr(bound)) for bound in (0, trip, 1))
+    attrs = {"kind": kind, "combine": (), "stage": 0, "attrs": ()}
+    op = sema.emit(control.for_, (*bounds, inits), attrs, (scope.block,))
+    take_results(scope.carried, op.results)
+
+
+def end_carrying(ctx: TraceContext, scope: CarryingRegion, first: list[Value]) -> tuple[Value, ...]:
+    """Ends a carrying region: yields, parameters; gives the values carried in.
+
+    `first` are further values that it yields, before the tensors.
+    """
+    written = scope.written()
+    with ctx.sema.inside(scope.block):
+        control.yield_((*first, *(root.version for root in written)))
+    ctx.leave_region(scope)
+    unwritten = {param: scope.outer[root] for root, param in scope.params.items()}
+    for root in written:
+        del unwritten[scope.params[root]]
+    for root, version in scope.outer.items():
+        if root.version is scope.params[root]:
+            root.version = version
+    replace_operands(scope.block, unwritten)
+    scope.block.params = (*scope.block.params, *(scope.params[root] for root in written))
+    scope.carried = written
+    return tuple(scope.outer[root] for root in written)
+
+
+def take_results(roots: Sequence[Root], results: Sequence[Value]) -> None:
+    """Makes the results of a region's operation the current versions."""
+    for root, value in zip(roots, results, strict=True):
+        value.name = root.version.name
+        root.version = value
+        root.is_written = True
+
+
+def replace_operands(block: Block, mapping: Mapping[Value, Value]) -> None:
+    """Replaces operands in a block that is still being made."""
+    if not mapping:
+        return
+    for op in block.walk():
+        if any(value in mapping for value in op.inputs):
+            op.operands = tuple(_replaced(entry, mapping) for entry in op.operands)
+
+
+def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
+    if isinstance(entry, tuple):
+        return tuple(_replaced(item, mapping) for item in cast("tuple[Any, ...]", entry))
+    return mapping.get(entry, entry) if isinstance(entry, Value) else entry
+
+
+# ---------------------------------------------------------------------------- conditions
+
+
+def condition_value(ctx: TraceContext, terms: Terms) -> Value:
+    """A condition on symbolic scalars as a BOOL scalar."""
+    sema = ctx.sema
+    parts = [_conjunction_value(ctx, conjunction) for conjunction in terms]
+    if not parts:
+        return sema.constant(False, BOOL)
+    return functools.reduce(arith.or_, parts)
+
+
+def _conjunction_value(ctx: TraceContext, conjunction: Conjunction) -> Value:
+    sema = ctx.sema
+    parts: list[Value] = []
+    for each in conjunction:
+        compare = arith.eq if each.is_equality else arith.ge
+        parts.append(compare(sema.scalar(each.expr), sema.constant(0, INDEX)))
+    if not parts:
+        return sema.constant(True, BOOL)
+    return functools.reduce(arith.and_, parts)
+
+
+# ---------------------------------------------------------------------------- if
+
+
+def trace_arms(ctx: TraceContext, condition: ScalarPredicate) -> Iterator[bool]:
+    """Yields True, then False: each arm is traced into a region of its own guard.
+
+    The arms exclude each other, so the second may start from what the first leaves.
+    """
+
+    @functools.cache
+    def guard() -> Value:
+        return condition_value(ctx, condition.terms)
+
+    yield from _trace_arm(ctx, "if", condition.terms, guard, True)
+    otherwise = complement(condition.terms)
+    yield from _trace_arm(ctx, "else", otherwise, lambda: arith.not_(guard()), False)
+
+
+def _trace_arm(
+    ctx: TraceContext, name: str, terms: Terms, guard: Callable[[], Value], choice: bool
+) -> Iterator[bool]:
+    scope = IfScope(name, ctx.cur_scope, Block(), terms)
+    ctx.enter_region(scope)
+    try:
+        yield choice
+    except GeneratorExit:
+        ctx.note_left(scope)
+        raise
+    ctx.leave_region(scope)
+    close_arm(ctx, scope, guard)
+
+
+def close_arm(ctx: TraceContext, scope: IfScope, guard: Callable[[], Value]) -> None:
+    """An `if` operation around the traced arm; a tensor that it writes is as before elsewhere."""
+    written = scope.written()
+    if not written:
+        return
+    condition, otherwise = guard(), Block()
+    before = tuple(scope.outer[root] for root in written)
+    after = tuple(root.version for root in written)
+    for block, values in ((scope.block, after), (otherwise, before)):
+        with ctx.sema.inside(block):
+            control.yield_(values)
+    op = ctx.sema.emit(control.if_, (condition,), {}, (scope.block, otherwise))
+    take_results(written, op.results)
+
+
+# ---------------------------------------------------------------------------- while
+
+
+class WhileLoop:
+    """One execution of a `while` statement: unrolled, or a do-while on the device."""
+
+    def __init__(self, ctx: TraceContext) -> None:
+        self.ctx = ctx
+        self.scope: WhileScope | None = None
+        self.is_closed = False
+
+    def test(self, condition: Any) -> bool:
+        """Whether to trace the body (again)."""
+        if self.scope is not None:
+            self._close(condition)
+            return False
+        if isinstance(condition, RuntimeTruth):
+            if condition.value is not None:
+                raise refusal(WHILE_NEEDS_UNCONDITIONAL_ENTRY, what="computed on the device")
+            self._open()
+            return True
+        return self.ctx.eval_if_cnd(condition)
+
+    def _open(self) -> None:
+        flag = Value(BoolType, "again")
+        self.scope = WhileScope("while", self.ctx.cur_scope, Block((flag,)))
+        self.ctx.enter_region(self.scope)
+
+    def _close(self, condition: Any) -> None:
+        ctx, scope = self.ctx, self.scope
+        assert scope is not None
+        again = truth_value(ctx, condition)
+        carried = end_carrying(ctx, scope, [again])
+        inits = (constant_true(ctx), *carried)
+        test = Block(tuple(Value(value.type, value.name) for value in scope.block.params))
+        with ctx.sema.inside(test):
+            control.condition(test.params[0])
+        op = ctx.sema.emit(control.while_, (inits,), {}, (test, scope.block))
+        take_results(scope.carried, op.results[1:])
+
+
+def constant_true(ctx: TraceContext) -> Value:
+    """True, as a scalar of the current block."""
+    return ctx.sema.constant(True, BOOL)
+
+
+class RuntimeTruth(DynamicScalar):
+    """A truth value of the device (`scalar(...)`): the constant True when `value` is None."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value | None) -> None:
+        super().__init__(1)
+        self.value = value
+
+
+def truth_value(ctx: TraceContext, condition: Any) -> Value:
+    """The condition of a device loop as a BOOL scalar."""
+    if isinstance(condition, RuntimeTruth):
+        return constant_true(ctx) if condition.value is None else condition.value
+    if isinstance(condition, ScalarPredicate):
+        return condition_value(ctx, condition.terms)
+    if isinstance(condition, DynamicScalar):
+        value = ctx.sema.scalar(condition.expr)
+        return arith.ne(value, ctx.sema.constant(0, INDEX))
+    if isinstance(condition, bool):
+        return ctx.sema.constant(condition, BOOL)
+    raise refusal(DYNAMIC_CONTROL_FLOW, what=f"{condition!r}")

@@ -1,0 +1,238 @@
+"""Tensors of a trace: kernel tensors in HBM, tensors on chip, and views of either.
+
+A tensor is a root buffer and an access of it. Reading emits a load of the root's current version;
+writing gives the root a new version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilewright.errors.nki_control import AMBIGUOUS_TRUTH
+from tilewright.errors.nki_tensors import TILE_SHAPE
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.roots import Root
+from tilewright.ir.affine.access import Access
+
+
+def _binary(name: str, *, reflected: bool = False) -> Callable[..., Any]:
+    def method(self: nki_tensor, other: object) -> Any:
+        left, right = (other, self) if reflected else (self, other)
+        return nki_ctx().sema.operator(name, left, right)
+
+    return method
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def method(self: nki_tensor, other: object) -> Any:
+        return nki_ctx().sema.update_in_place(name, self, other)
+
+    return method
+
+
+class nki_tensor:
+    """A symbolic tensor: a shape and an element type, and no values while the kernel is traced."""
+
+    __slots__ = ("access", "partition_axis", "root")
+    __array_ufunc__ = None
+
+    def __init__(self, root: Root, access: Access, partition_axis: int = 0) -> None:
+        self.root = root
+        self.access = access
+        self.partition_axis = partition_axis
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(int(extent) for extent in self.access.domain)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.access.domain)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type, as numpy names it."""
+        return self.root.dtype.numpy
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.root.dtype.nbytes
+
+    @property
+    def name(self) -> str:
+        """The author's name of the buffer."""
+        return self.root.label
+
+    @property
+    def buffer(self) -> str:
+        """The memory it lives in."""
+        return self.root.memory
+
+    @property
+    def is_whole(self) -> bool:
+        """True for a buffer itself, False for a view."""
+        return False
+
+    @property
+    def is_indirect(self) -> bool:
+        """True for a view whose rows are chosen by a tile of indices."""
+        return False
+
+    def __getitem__(self, key: Any) -> nki_tensor:
+        return nki_ctx().sema.subscript(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        nki_ctx().sema.assign_item(self, key, value)
+
+    def __iter__(self) -> Iterator[nki_tensor]:
+        return (self[place] for place in range(self.shape[0]))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def reshape(self, shape: Any) -> nki_tensor:
+        """A view of the elements, in row-major order, under another shape."""
+        return nki_ctx().sema.reshaped(self, shape)
+
+    def broadcast_to(self, shape: Any) -> nki_tensor:
+        """A view with dimensions of extent 1 repeated to `shape`."""
+        return nki_ctx().sema.broadcast(self, shape)
+
+    def expand_dims(self, axis: int) -> nki_tensor:
+        """A view with a dimension of extent 1 inserted at `axis`."""
+        shape = list(self.shape)
+        shape.insert(axis if axis >= 0 else axis + self.ndim + 1, 1)
+        return self.reshape(tuple(shape))
+
+    def astype(self, dtype: Any) -> nki_tensor:
+        """A new tile with the elements converted."""
+        return nki_ctx().sema.converted(self, dtype)
+
+    def view(self, dtype: Any) -> nki_tensor:
+        """The same bytes as elements of another type."""
+        return nki_ctx().sema.reinterpreted(self, dtype)
+
+    def as_tile(self) -> nki_tensor:
+        """This tensor, as a tile."""
+        return self
+
+    def assert_shape(self, shape: Any) -> nki_tensor:
+        """This tensor, after checking its shape."""
+        wanted = tuple(shape)
+        if self.shape != wanted:
+            raise refusal(
+                TILE_SHAPE, op="assert_shape", given=list(self.shape), wanted=list(wanted)
+            )
+        return self
+
+    __add__ = _binary("add")
+    __radd__ = _binary("add", reflected=True)
+    __sub__ = _binary("subtract")
+    __rsub__ = _binary("subtract", reflected=True)
+    __mul__ = _binary("multiply")
+    __rmul__ = _binary("multiply", reflected=True)
+    __truediv__ = _binary("divide")
+    __rtruediv__ = _binary("divide", reflected=True)
+    __floordiv__ = _binary("floor_divide")
+    __rfloordiv__ = _binary("floor_divide", reflected=True)
+    __mod__ = _binary("mod")
+    __rmod__ = _binary("mod", reflected=True)
+    __pow__ = _binary("power")
+    __rpow__ = _binary("power", reflected=True)
+    __and__ = _binary("bitwise_and")
+    __rand__ = _binary("bitwise_and", reflected=True)
+    __or__ = _binary("bitwise_or")
+    __ror__ = _binary("bitwise_or", reflected=True)
+    __xor__ = _binary("bitwise_xor")
+    __rxor__ = _binary("bitwise_xor", reflected=True)
+    __lshift__ = _binary("left_shift")
+    __rshift__ = _binary("right_shift")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __iadd__ = _in_place("add")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
+
+    def __eq__(self, other: object) -> Any:
+        return NotImplemented if other is None else nki_ctx().sema.operator("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return (
+            NotImplemented if other is None else nki_ctx().sema.operator("not_equal", self, other)
+        )
+
+    def __neg__(self) -> nki_tensor:
+        return nki_ctx().sema.unary("negative", self)
+
+    def __pos__(self) -> nki_tensor:
+        return self
+
+    def __abs__(self) -> nki_tensor:
+        return nki_ctx().sema.unary("abs", self)
+
+    def __invert__(self) -> nki_tensor:
+        return nki_ctx().sema.negated(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __bool__(self) -> NoReturn:
+        raise refusal(AMBIGUOUS_TRUTH, what=f" (in {current_api()})")
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a tensor has no values while the kernel is traced")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {list(self.shape)} {self.dtype}>"
+
+
+tensor = nki_tensor
+
+
+class KernelTensor(nki_tensor):
+    """A tensor in HBM: a parameter, an output, or scratch memory outside the chip."""
+
+    __slots__ = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return True
+
+
+class LocalTensor(nki_tensor):
+    """A tensor on chip."""
+
+    __slots__ = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return True
+
+
+class DataTile(nki_tensor):
+    """A view of part of a tensor."""
+
+    __slots__ = ()
+
+
+def whole_tensor(root: Root) -> nki_tensor:
+    """The tensor that is all of `root`."""
+    cls = KernelTensor if root.is_hbm else LocalTensor
+    return cls(root, Access.full(root.shape), root.partition_axis)
+
+
+def hbm_root_of(value: object) -> Root | None:
+    """The root of a whole HBM tensor, or None."""
+    return value.root if isinstance(value, KernelTensor) else None
