@@ -11,7 +11,7 @@ import functools
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
@@ -61,14 +61,31 @@ def _parse_file(file: str, text: str) -> ParsedFile | None:
         return None
     functions: dict[int, list[FunctionNode]] = {}
     classes: dict[str, list[ast.ClassDef]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, FunctionNode):
-            functions.setdefault(first_line(node), []).append(node)
-        elif isinstance(node, ast.ClassDef):
+    for node in _definitions(tree.body):
+        if isinstance(node, ast.ClassDef):
             classes.setdefault(node.name, []).append(node)
-    for nodes in classes.values():
-        nodes.sort(key=lambda node: node.lineno)
+        else:
+            functions.setdefault(first_line(node), []).append(node)
     return ParsedFile(SourceText(file, text), functions, classes)
+
+
+def _definitions(body: Iterable[ast.AST]) -> Iterator[FunctionNode | ast.ClassDef]:
+    """Every function and class statement at and below some statements, in order."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+        for part in _blocks(type(node)):
+            yield from _definitions(getattr(node, part))
+
+
+@functools.cache
+def _blocks(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of statement that hold other statements."""
+    return tuple(
+        name
+        for name in kind._fields
+        if name in ("body", "handlers", "cases", "orelse", "finalbody")
+    )
 
 
 def parse_file(file: str) -> ParsedFile | None:

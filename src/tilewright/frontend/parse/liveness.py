@@ -1,14 +1,14 @@
 """Which names a loop must carry and a branch must give: liveness over the statements of a body.
 
-One walk up collects what each block may read before writing and must write; one walk down tells
-each compound statement which names are read after it. Both are linear in the size of the body.
+What a block may read before writing, and must write, is collected from the inside out; which names
+are read after a compound statement, from the outside in. Both are linear in the size of the body.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Names = frozenset[str]
@@ -26,44 +26,100 @@ class Facts:
     written: Names = _NONE
 
 
-@dataclass
-class Analysis:
-    """Names live after each compound statement; facts of statements and of their blocks."""
-
-    live_after: dict[ast.stmt, Names] = field(default_factory=dict[ast.stmt, Names])
-    blocks: dict[int, Facts] = field(default_factory=dict[int, Facts])
-    statements: dict[ast.stmt, Facts] = field(default_factory=dict[ast.stmt, Facts])
-
-
 class Liveness:
     """What the parser asks about a function body; `live_out` are names that matter after it.
 
-    The analysis runs when the first compound statement asks for it.
+    Facts of a statement are found when they are first asked for: where nothing loops or branches,
+    hardly any are.
     """
 
     def __init__(self, body: Sequence[ast.stmt], live_out: Iterable[str] = ()) -> None:
         self._body = body
         self._live_out = frozenset(live_out)
-        self._result: Analysis | None = None
-
-    def _analysis(self) -> Analysis:
-        if self._result is None:
-            self._result = Analysis()
-            _summarise(self._body, self._result)
-            _spread(self._body, self._live_out, self._result)
-        return self._result
+        self._live_after: dict[ast.stmt, Names] | None = None
+        self._blocks: dict[int, Facts] = {}
+        self._statements: dict[ast.stmt, Facts] = {}
 
     def facts(self, body: Sequence[ast.stmt]) -> Facts:
         """Facts of a block of the body."""
-        return self._analysis().blocks[id(body)]
+        found = self._blocks.get(id(body))
+        if found is None:
+            found = self._blocks[id(body)] = _joined(map(self.statement, body))
+        return found
 
     def statement(self, node: ast.stmt) -> Facts:
         """Facts of one statement."""
-        return self._analysis().statements[node]
+        found = self._statements.get(node)
+        if found is None:
+            found = self._statements[node] = self._facts_of(node)
+        return found
 
     def live(self, node: ast.stmt) -> Names:
         """Names that may be read after a compound statement."""
-        return self._analysis().live_after.get(node, _NONE)
+        if self._live_after is None:
+            self._live_after = {}
+            self._spread(self._body, self._live_out, self._live_after)
+        return self._live_after.get(node, _NONE)
+
+    def _facts_of(self, node: ast.stmt) -> Facts:
+        if isinstance(node, ast.If):
+            return self._facts_of_if(node)
+        if isinstance(node, (ast.For, ast.While)):
+            return self._facts_of_loop(node)
+        if isinstance(node, ast.With):
+            return self._facts_of_scope(node)
+        return _facts_of_simple(node)
+
+    def _facts_of_if(self, node: ast.If) -> Facts:
+        then, other = self.facts(node.body), self.facts(node.orelse)
+        reads = names_read(node.test) | then.reads | other.reads
+        assigned = dict.fromkeys((*then.assigned, *other.assigned))
+        written = then.written | other.written
+        return Facts(reads, then.writes & other.writes, tuple(assigned), written)
+
+    def _facts_of_loop(self, node: ast.For | ast.While) -> Facts:
+        inner = self.facts(node.body)
+        header = node.iter if isinstance(node, ast.For) else node.test
+        bound = frozenset(_targets(node.target)) if isinstance(node, ast.For) else _NONE
+        reads = names_read(header) | (inner.reads - bound)
+        return Facts(reads, _NONE, inner.assigned, inner.written)
+
+    def _facts_of_scope(self, node: ast.With) -> Facts:
+        inner = self.facts(node.body)
+        header = frozenset[str]().union(*(names_read(item.context_expr) for item in node.items))
+        named = [name for item in node.items for name in _targets(item.optional_vars)]
+        reads = header | (inner.reads - set(named))
+        writes = inner.writes | set(named)
+        return Facts(reads, writes, (*named, *inner.assigned), inner.written)
+
+    def _spread(self, body: Sequence[ast.stmt], live: Names, result: dict[ast.stmt, Names]) -> None:
+        """Notes in `result` what is live after each compound statement of `body` and below it."""
+        first = next((k for k, node in enumerate(body) if isinstance(node, Compound)), len(body))
+        for node in reversed(body[first:]):
+            if isinstance(node, Compound):
+                result[node] = live
+                for block, live_inside in self._inside(node, live):
+                    self._spread(block, live_inside, result)
+            if node is not body[first]:
+                facts = self.statement(node)
+                live = facts.reads | (live - facts.writes)
+
+    def _inside(
+        self, node: ast.If | ast.For | ast.While | ast.With, live: Names
+    ) -> Iterator[tuple[list[ast.stmt], Names]]:
+        """The blocks of a compound statement that hold others, with what is live after each."""
+        again = _NONE
+        for block in (node.body, node.orelse if isinstance(node, ast.If) else []):
+            if not any(isinstance(inner, Compound) for inner in block):
+                continue
+            if isinstance(node, (ast.For, ast.While)):
+                header = names_read(node.test) if isinstance(node, ast.While) else _NONE
+                again = self.facts(block).reads | header
+            yield block, live | again
+
+
+Compound = (ast.If, ast.For, ast.While, ast.With)
+"""Statements that hold statements."""
 
 
 def names_read(node: ast.AST | None) -> Names:
@@ -97,35 +153,18 @@ def _mentions(node: ast.AST | None) -> tuple[Names, list[ast.Call]]:
     return frozenset(names), calls
 
 
-def _summarise(body: Sequence[ast.stmt], result: Analysis) -> Facts:
+def _joined(statements: Iterable[Facts]) -> Facts:
+    """Facts of statements in sequence."""
     reads: set[str] = set()
     writes: set[str] = set()
     written: set[str] = set()
     assigned: dict[str, None] = {}
-    for node in body:
-        facts = result.statements[node] = _facts_of(node, result)
+    for facts in statements:
         reads |= facts.reads - writes
         writes |= facts.writes
         written |= facts.written
         assigned.update(dict.fromkeys(facts.assigned))
-    found = Facts(frozenset(reads), frozenset(writes), tuple(assigned), frozenset(written))
-    result.blocks[id(body)] = found
-    return found
-
-
-def _facts_of(node: ast.stmt, result: Analysis) -> Facts:
-    if isinstance(node, ast.If):
-        return _facts_of_if(node, result)
-    if isinstance(node, (ast.For, ast.While)):
-        return _facts_of_loop(node, result)
-    if isinstance(node, ast.With):
-        inner = _summarise(node.body, result)
-        header = frozenset[str]().union(*(names_read(item.context_expr) for item in node.items))
-        named = [name for item in node.items for name in _targets(item.optional_vars)]
-        reads = header | (inner.reads - set(named))
-        writes = inner.writes | set(named)
-        return Facts(reads, writes, (*named, *inner.assigned), inner.written)
-    return _facts_of_simple(node)
+    return Facts(frozenset(reads), frozenset(writes), tuple(assigned), frozenset(written))
 
 
 def _facts_of_simple(node: ast.stmt) -> Facts:
@@ -143,22 +182,6 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
             return _with_value(value, Facts(), bare=True)
         case _:
             return Facts(names_read(node))
-
-
-def _facts_of_if(node: ast.If, result: Analysis) -> Facts:
-    then, other = _summarise(node.body, result), _summarise(node.orelse, result)
-    reads = names_read(node.test) | then.reads | other.reads
-    assigned = dict.fromkeys((*then.assigned, *other.assigned))
-    written = then.written | other.written
-    return Facts(reads, then.writes & other.writes, tuple(assigned), written)
-
-
-def _facts_of_loop(node: ast.For | ast.While, result: Analysis) -> Facts:
-    inner = _summarise(node.body, result)
-    header = node.iter if isinstance(node, ast.For) else node.test
-    bound = frozenset(_targets(node.target)) if isinstance(node, ast.For) else _NONE
-    reads = names_read(header) | (inner.reads - bound)
-    return Facts(reads, _NONE, inner.assigned, inner.written)
 
 
 def _targets(target: ast.expr | None) -> list[str]:
@@ -232,27 +255,3 @@ def _base_name(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _spread(body: Sequence[ast.stmt], live_out: Names, result: Analysis) -> None:
-    live = live_out
-    for node in reversed(body):
-        if isinstance(node, (ast.If, ast.For, ast.While, ast.With)):
-            result.live_after[node] = live
-            _spread_into(node, live, result)
-        facts = result.statements[node]
-        live = facts.reads | (live - facts.writes)
-
-
-def _spread_into(
-    node: ast.If | ast.For | ast.While | ast.With, live: Names, result: Analysis
-) -> None:
-    if isinstance(node, ast.If):
-        _spread(node.body, live, result)
-        _spread(node.orelse, live, result)
-    elif isinstance(node, ast.With):
-        _spread(node.body, live, result)
-    else:
-        again = result.blocks[id(node.body)].reads
-        header = names_read(node.test) if isinstance(node, ast.While) else _NONE
-        _spread(node.body, live | again | header, result)
