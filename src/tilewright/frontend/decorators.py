@@ -24,6 +24,7 @@ from tilewright.frontend.program import (
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
+from tilewright.ir.garbage import without_collections
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -110,6 +111,7 @@ def function(
     return _declare(func, options, frame)
 
 
+@without_collections()
 def _declare(func: Any, options: Options, frame: FrameType) -> Any:
     _require_function(func, "function")
     if capture.is_method(func):
@@ -156,6 +158,7 @@ def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
     return read if cls is None else read(cls)
 
 
+@without_collections()
 def _read_program(cls: type, frame: FrameType, strict_ssa: bool) -> Program:
     enclosing = capture.enclosing_locals(frame)
     members = [item for item in vars(cls).values() if isinstance(item, PendingMethod)]

@@ -18,6 +18,7 @@ from tilewright.frontend.function import Options
 from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
+from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import TileType, Type
 from tilewright.jit import (
     _arguments,
@@ -246,6 +247,7 @@ class JITFunction(Launcher):
         stats.count("object_hits")
         return found
 
+    @without_collections()
     def _build(self, request: Request) -> CompiledProgram:
         """Restores or compiles the artifact of a request."""
         options = request.options
@@ -267,6 +269,7 @@ class JITFunction(Launcher):
             return driver.compile_program(several.program, self.name, options)
         return CompiledProgram(artifact, options)
 
+    @without_collections()
     def _specialized(self, request: Request) -> Program:
         made = Specializer(request.graph)
         program = made.program(request.bound.constants, request.types, request.signature)
