@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType
+from typing import Any
 
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode, capture_function
@@ -28,6 +30,7 @@ class SourceInfo:
 
     `body_reads` are the names (with the attributes read from them) that the body inherits,
     `annotation_reads` those of the parameters' and the return annotation, both in source order.
+    `stored_names` are bound by statements of the body, `local_names` those and the parameters.
     """
 
     captured: CapturedFunction
@@ -35,6 +38,7 @@ class SourceInfo:
     body_reads: tuple[Path, ...]
     annotation_reads: tuple[Path, ...]
     local_names: frozenset[str]
+    stored_names: frozenset[str]
     dynamic_axes: tuple[DynamicAxis, ...]
     dynamic_symbols: dict[str, DynVar]
 
@@ -46,8 +50,7 @@ class SourceInfo:
     @property
     def parameters(self) -> list[ast.arg]:
         """Every parameter, in order."""
-        spec = self.node.args
-        return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+        return _parameters(self.node)
 
     @property
     def reads(self) -> Iterator[Path]:
@@ -59,42 +62,79 @@ def analyse(function: FunctionType) -> SourceInfo:
     """The analysis of a live function; raises ParserSyntaxError when its source is not found."""
     captured = capture_function(function)
     node = captured.node
-    local = frozenset(_local_names(node))
+    body = _BodyScan(node.body)
+    local = frozenset(argument.arg for argument in _parameters(node)) | body.bound
     symbols, axes = _dynamic_declarations(node)
     return SourceInfo(
         captured,
-        hashlib.sha256(ast.dump(_without_decorators(node)).encode()).hexdigest(),
-        tuple(dict.fromkeys(_body_reads(node, local))),
+        hashlib.sha256("\0".join((_signature_text(node), *body.text)).encode()).hexdigest(),
+        tuple(path for path in body.reads if path[0] not in local),
         tuple(dict.fromkeys(_annotation_reads(node))),
         local,
+        frozenset(body.stored),
         tuple(axes),
         symbols,
     )
 
 
-def _without_decorators(node: FunctionNode) -> ast.Module:
-    return ast.Module([ast.Expr(_signature_text(node)), *node.body], [])
-
-
-def _signature_text(node: FunctionNode) -> ast.Constant:
+def _signature_text(node: FunctionNode) -> str:
     returns = "" if node.returns is None else ast.unparse(node.returns)
-    return ast.Constant(f"{node.name}({ast.unparse(node.args)}) -> {returns}")
+    return f"{node.name}({ast.unparse(node.args)}) -> {returns}"
 
 
-def _local_names(node: FunctionNode) -> Iterator[str]:
-    """Parameters, and names that a statement of the body binds."""
+def _parameters(node: FunctionNode) -> list[ast.arg]:
     spec = node.args
-    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
-        yield argument.arg
-    for statement in node.body:
-        for child in ast.walk(statement):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
-                yield child.id
+    return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
 
 
-def _body_reads(node: FunctionNode, local: frozenset[str]) -> Iterator[Path]:
-    for statement in node.body:
-        yield from (path for path in read_paths(statement) if path[0] not in local)
+class _BodyScan:
+    """One walk over the statements of a body, in source order.
+
+    `stored` are the names that statements bind and `bound` those and the deleted ones; `reads` the
+    paths that are read; `text` is the same for two bodies exactly when their trees are the same.
+    """
+
+    def __init__(self, body: list[ast.stmt]) -> None:
+        self.stored: set[str] = set()
+        self.bound: set[str] = set()
+        self.reads: dict[Path, None] = {}
+        self.text: list[str] = []
+        self._scan(body)
+
+    def _scan(self, body: list[ast.stmt]) -> None:
+        text = self.text
+        stack: list[Any] = [body]
+        while stack:
+            node = stack.pop()
+            kind = node.__class__
+            if kind is ast.Name:
+                self._name(node)
+            elif kind is list:
+                text.append(f"[{len(node)}")
+                stack.extend(node[::-1])
+            elif kind is ast.Attribute and (path := path_of(node)) is not None:
+                self.reads[path] = None
+                text.append(".".join(path))
+            elif isinstance(node, ast.AST):
+                text.append(kind.__name__)
+                stack += [getattr(node, name) for name in _fields(kind)]
+            else:
+                text.append(f"={node!r}")
+
+    def _name(self, node: ast.Name) -> None:
+        self.text.append(node.id)
+        if node.ctx.__class__ is ast.Load:
+            self.reads[(node.id,)] = None
+            return
+        self.bound.add(node.id)
+        if node.ctx.__class__ is ast.Store:
+            self.stored.add(node.id)
+
+
+@functools.cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that say something, last first."""
+    return tuple(name for name in kind._fields[::-1] if name not in ("ctx", "type_comment", "kind"))
 
 
 def _annotation_reads(node: FunctionNode) -> Iterator[Path]:
@@ -105,8 +145,7 @@ def _annotation_reads(node: FunctionNode) -> Iterator[Path]:
 
 def annotations_of(node: FunctionNode) -> Iterator[ast.expr]:
     """The annotations of a signature, quoted ones parsed."""
-    spec = node.args
-    for argument in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+    for argument in _parameters(node):
         if argument.annotation is not None:
             yield unquoted(argument.annotation)
     if node.returns is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from tilewright.frontend.capture import FunctionNode
 from tilewright.jit import _specialize_values
@@ -34,7 +36,7 @@ def specialize_definition(
     made.returns = None if node.returns is None else rewriter.copied(unquoted(node.returns))
     body = [statement for statement in node.body if not _is_declaration(statement)]
     made.body = rewriter.statements(body) or [ast.copy_location(ast.Pass(), node.body[0])]
-    made.body[:0] = _rebound_constants(constants, node)
+    made.body[:0] = _rebound_constants(constants, info)
     return made
 
 
@@ -43,37 +45,26 @@ def _is_declaration(statement: ast.stmt) -> bool:
     return dynamic_symbol(statement) is not None or dynamic_axis(statement) is not None
 
 
-def _rebound_constants(constants: Mapping[str, Any], node: FunctionNode) -> list[ast.stmt]:
+def _rebound_constants(constants: Mapping[str, Any], info: SourceInfo) -> list[ast.stmt]:
     """First assignments of constexpr parameters that the body assigns again."""
     made: list[ast.stmt] = []
-    for name in sorted(stored_names(node) & constants.keys()):
+    for name in sorted(info.stored_names & constants.keys()):
         text = _specialize_values.render_value(constants[name])
         assert text is not None
-        at = ast.copy_location(ast.Constant(None), node.body[0])
+        at = ast.copy_location(ast.Constant(None), info.node.body[0])
         target = ast.copy_location(ast.Name(name, ast.Store()), at)
         value = _specialize_values.expression_of(text, at)
         made.append(ast.copy_location(ast.Assign([target], value), at))
     return made
 
 
-def stored_names(node: FunctionNode) -> set[str]:
-    """Names that a statement of the body binds."""
-    return {
-        child.id
-        for statement in node.body
-        for child in ast.walk(statement)
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
-    }
-
-
 class _Rewriter:
     """Copies statements, replacing names that fold. Names bound in the body are left alone."""
 
     def __init__(self, info: SourceInfo, fold: Fold, constants: Mapping[str, Any]) -> None:
-        self.fold = fold
-        stored = stored_names(info.node)
-        self.constants = {n: value for n, value in constants.items() if n not in stored}
-        self.local = (info.local_names | stored) - info.dynamic_symbols.keys()
+        self._fold = functools.cache(fold)
+        self.constants = {n: v for n, v in constants.items() if n not in info.stored_names}
+        self.local = info.local_names - info.dynamic_symbols.keys()
 
     def argument(self, argument: ast.arg) -> ast.arg:
         """A copy of a parameter with its annotation folded."""
@@ -83,32 +74,37 @@ class _Rewriter:
         return made
 
     def statements(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """A copy of a list of statements."""
+        """A list of statements with their inherited names folded."""
         return [self.copied(statement) for statement in body]
 
     def copied(self, node: Any) -> Any:
-        """A copy of a tree with its inherited names folded."""
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            folded = self._folded(node)
-            if folded is not None:
-                return folded
-        if isinstance(node, list):
-            return [self.copied(item) for item in cast("list[Any]", node)]
-        if not isinstance(node, ast.AST):
-            return node
-        made = copy.copy(node)
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, (ast.AST, list)):
-                setattr(made, name, self.copied(value))
+        """A tree with its inherited names folded; the parts in which none does are shared."""
+        kind = node.__class__
+        if kind is ast.Name:
+            return self._folded(node, (node.id,)) if node.ctx.__class__ is ast.Load else node
+        if kind is ast.Attribute and (path := path_of(node)) is not None:
+            return self._folded(node, path)
+        if kind is list:
+            items = [self.copied(item) for item in node]
+            return items if any(map(operator.is_not, items, node)) else node
+        made = node
+        for name in kind._fields if isinstance(node, ast.AST) else ():
+            value = getattr(node, name)
+            if value.__class__ not in _PLAIN and (new := self.copied(value)) is not value:
+                made = copy.copy(node) if made is node else made
+                setattr(made, name, new)
         return made
 
-    def _folded(self, node: ast.Name | ast.Attribute) -> ast.expr | None:
-        path = path_of(node)
-        if path is None:
-            return None
-        if path in {(name,) for name in self.constants}:
-            text = _specialize_values.render_value(self.constants[path[0]])
+    def _folded(self, node: ast.Name | ast.Attribute, path: Path) -> ast.expr:
+        name = path[0]
+        if len(path) == 1 and name in self.constants:
+            text = _specialize_values.render_value(self.constants[name])
         else:
-            text = None if path[0] in self.local else self.fold(path)
-        return None if text is None else _specialize_values.expression_of(text, node)
+            text = None if name in self.local else self._fold(path)
+        if text is None or text == ".".join(path):
+            return node
+        return _specialize_values.expression_of(text, node)
+
+
+_PLAIN = (ast.Load, ast.Store, ast.Del, str, int, float, type(None))
+"""What has no names in it."""
