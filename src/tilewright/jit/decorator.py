@@ -211,6 +211,7 @@ class JITFunction(Launcher):
 
     # Graphs and objects
 
+    @without_collections()
     def _current_graph(self) -> Graph:
         """The dependency graph as the names are now."""
         graph = self._graph
