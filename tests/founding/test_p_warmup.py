@@ -135,6 +135,29 @@ def test_a_constant_has_its_default_whatever_was_called_before() -> None:
         assert out.sum() == expected * 16
 
 
+@pl.jit
+def scaled(
+    x: pl.Tensor[[16, 16], pl.FP32],
+    out: pl.Out[pl.Tensor[[16, 16], pl.FP32]],
+    s: pl.Scalar[pl.FP32] = 2.0,
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.mul(pl.load(x, [0, 0], [16, 16]), s), [0, 0], out)
+    return out
+
+
+def test_a_scalar_that_a_call_leaves_out_has_its_default_in_every_way_of_calling() -> None:
+    x, out = np.ones((16, 16), F32), np.zeros((16, 16), F32)
+    for _ in range(3):
+        for args, expected in (((x, out), 2), ((x, out, 3.0), 3), ((x, 4.0), 4), ((x,), 2)):
+            out[:] = 0
+            assert (scaled(*args) == expected).all()
+            assert (out == (expected if len(args) > 1 and args[1] is out else 0)).all()
+    assert (scaled(x, out=out, s=5.0) == 5).all() and (scaled(x=x) == 2).all()
+    with pytest.raises(TypeError, match=r"got 4.*\n.*Call it as scaled\(x, out, s\)"):
+        scaled(x, out, 1.0, 2.0)
+
+
 def test_p108_codegen_only_prepares_binaries_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

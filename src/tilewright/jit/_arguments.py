@@ -324,7 +324,7 @@ def bind_call(
                 f"{name} has no parameter '{given}'",
                 hint=f"Its parameters are {', '.join(p.name for p in parameters)}.",
             )
-    targets = _positional_targets(name, parameters, len(args), kwargs)
+    targets = _positional_targets(name, parameters, args, kwargs)
     values = dict(zip(targets, args))
     twice = [key for key in kwargs if key in values]
     if twice:
@@ -342,29 +342,51 @@ def bind_call(
 
 
 def _positional_targets(
-    name: str, parameters: Sequence[Parameter], count: int, kwargs: Mapping[str, Any]
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[str]:
-    everything = [p.name for p in parameters]
-    open_names = [p.name for p in parameters if p.name not in kwargs]
-    runtime = [p.name for p in parameters if p.kind != "constexpr" and p.name not in kwargs]
-    inputs = [
-        p.name
-        for p in parameters
-        if p.kind != "constexpr" and not p.is_output and p.name not in kwargs
-    ]
-    if count == 0:
+    """The parameters that positions are for: of the readings that fit, one that the values fit."""
+    if not args:
         return []
-    for targets in (runtime, open_names, inputs):
+    readings = list(_readings(parameters, len(args), kwargs))
+    if not readings:
+        raise _miscounted(name, parameters, len(args))
+    known = {p.name: p for p in parameters}
+
+    def is_plausible(reading: list[str]) -> bool:
+        return all(map(_may_be, map(known.__getitem__, reading), args))
+
+    return next(filter(is_plausible, readings), readings[0])
+
+
+def _readings(
+    parameters: Sequence[Parameter], count: int, kwargs: Mapping[str, Any]
+) -> Iterator[list[str]]:
+    """The lists of `count` parameters that a call's positions may be for, likely ones first."""
+    free = [p for p in parameters if p.name not in kwargs]
+    runtime = [p for p in free if p.kind != "constexpr"]
+    inputs = [p for p in runtime if not p.is_output]
+    for targets in (runtime, free, inputs):
         if count == len(targets):
-            return targets
-    required = {p.name for p in parameters if not p.has_default and p.name not in kwargs}
-    if count < len(everything) and required <= set(everything[:count]):
-        return everything[:count]
+            yield [p.name for p in targets]
+    for targets in (free, inputs):
+        if all(p.has_default for p in targets[count:]) and count < len(targets):
+            yield [p.name for p in targets[:count]]
+
+
+def _may_be(parameter: Parameter, value: Any) -> bool:
+    """False for a number where an array is written, and an array where a number is the default."""
+    if parameter.is_output:
+        return not isinstance(value, (bool, int, float))
+    return not (parameter.has_default and getattr(value, "shape", ()))
+
+
+def _miscounted(name: str, parameters: Sequence[Parameter], count: int) -> TilewrightError:
     names = [p.name for p in parameters if p.kind != "constexpr"]
     short = len(names) - sum(p.is_output for p in parameters)
     ways = f"{len(names)} (in-place)" + (f" or {short} (return)" if short != len(names) else "")
-    raise ArgumentCountMismatch(
-        f"{name} expects {ways} arguments, got {count}. Parameters: {names}"
+    return ArgumentCountMismatch(
+        f"{name} expects {ways} arguments, got {count}. Parameters: {names}",
+        hint=f"Call it as {name}({', '.join(p.name for p in parameters)}).",
     )
 
 
