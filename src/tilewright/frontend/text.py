@@ -88,12 +88,30 @@ def loads_program(path: str | Path) -> Program:
     return parse_program(Path(path).read_text(encoding="utf-8"), str(path))
 
 
+_ANNOTATION = re.compile(
+    r"^( +\w+: )(pl(?:\.\w+)+\[(?:pl(?:\.\w+)+|[\d\[\], ])+\])(?= = )", re.MULTILINE
+)
+"""A type without a name of the body, in a statement as we print them."""
+
+
+def _parsed(code: str, filename: str) -> ast.Module:
+    """The tree of a text. Types that stand alone are left in it as strings: `declared_type` reads
+    each distinct one once, whereas parsing them all would take most of the time."""
+    is_plain = code.isascii() and not any(mark in code for mark in ('"""', "'''", "\\\n"))
+    if is_plain:
+        try:
+            return ast.parse(_ANNOTATION.sub(lambda m: f"{m[1]}'{m[2][1:-1]}'", code), filename)
+        except SyntaxError:
+            pass  # The text as it is has an error that its author knows.
+    try:
+        return ast.parse(code, filename)
+    except SyntaxError as error:
+        raise SyntaxError(f"Failed to compile code from {filename}: {error}") from error
+
+
 class _TextReader:
     def __init__(self, code: str, filename: str, source_map: SourceMap | None) -> None:
-        try:
-            self.tree = ast.parse(code, filename)
-        except SyntaxError as error:
-            raise SyntaxError(f"Failed to compile code from {filename}: {error}") from error
+        self.tree = _parsed(code, filename)
         if not source_map:
             remember(filename, code)
         self.source = (

@@ -6,7 +6,12 @@ import pytest
 
 import tilewright.language as pl
 from tilewright import ir
-from tilewright.errors import ParserError, ParserSyntaxError, UndefinedVariableError
+from tilewright.errors import (
+    ParserError,
+    ParserSyntaxError,
+    TilewrightError,
+    UndefinedVariableError,
+)
 from tilewright.ir.core import Function, Program
 
 PROGRAM = """
@@ -161,3 +166,35 @@ def f(n: pl.Scalar[pl.INDEX]):
     assert isinstance(function, Function)
     assert [op.name for op in function.body.ops].count("control.if") == 2
     ir.assert_structural_equal(function, pl.parse(function.as_python()))
+
+
+def test_types_in_a_text_are_read_where_they_stand() -> None:
+    program = """import tilewright.language as pl
+@pl.function
+def f(x: pl.Tensor[[4, 8], pl.FP32]):
+    a: pl.Tensor[[4, 8], pl.FP32] = pl.add(x, x)
+    b: pl.Tensor[[4, 9], pl.FP32] = pl.add(a, a)
+    c: pl.Tensor[[4, 8], pl.FP23] = pl.add(a, a)
+    return b
+"""
+    with pytest.raises(TilewrightError) as caught:
+        pl.parse(program, "text.py")
+    first, second = caught.value, *caught.value.also
+    assert first.span is not None and second.span is not None
+    assert (first.span.line, first.span.col) == (5, 5)
+    assert (second.span.line, second.span.col, second.span.end_col) == (6, 26, 33)
+
+
+def test_a_line_like_a_statement_in_a_string_stays_as_it_is() -> None:
+    line = "    a: pl.Tensor[[4, 8], pl.FP32] = pl.add(x, x)"
+    program = f'''import tilewright.language as pl
+@pl.function
+def f(x: pl.Tensor[[4, 8], pl.FP32]):
+    """Like so:
+
+{line}
+    """
+    return x
+'''
+    function = pl.parse(program)
+    assert isinstance(function, Function) and line.strip() in str(function.doc)
