@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -29,7 +28,8 @@ from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.scopes import LoopScope
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import placed_axes
-from tilewright.ir.affine import Expr, Symbol, bounds, coefficient, evaluate_many, symbols
+from tilewright.frontend.trace.windows import Window
+from tilewright.ir.affine import Dim, Expr, Symbol, bounds, evaluate_many
 from tilewright.ir.affine.access import Access
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.affine.questions import in_bounds, is_identity
@@ -115,6 +115,12 @@ def require_in_bounds(sema: Sema, root: Root, access: Access) -> None:
         )
 
 
+def require_window_in_bounds(sema: Sema, root: Root, window: Window) -> None:
+    """Refuses a window that leaves its tensor."""
+    if not window.is_inside(root.shape):
+        require_in_bounds(sema, root, window.access)
+
+
 def _is_unranged(symbol: Symbol) -> bool:
     return None in bounds(symbol)
 
@@ -155,40 +161,10 @@ def _range_of(symbol: Symbol) -> Integers:
 # ---------------------------------------------------------------------------- windows
 
 
-@dataclass(frozen=True)
-class Window:
-    """A rectangular part with unit steps: offsets and extents per axis of the root."""
-
-    offsets: tuple[Expr, ...]
-    extents: tuple[int, ...]
-    dropped: tuple[int, ...]
-
-
-def as_window(access: Access, extents: Sequence[int]) -> Window | None:
-    """The access as a window whose dims are axes of the root in order, or None."""
-    if access.constraints:
-        return None
-    waiting = list(zip(access.dims, access.domain))
-    offsets: list[Expr] = []
-    lengths: list[int] = []
-    dropped: list[int] = []
-    for axis, expr in enumerate(access.map):
-        if waiting and coefficient(expr, waiting[0][0]) == 1:
-            dim, extent = waiting.pop(0)
-            offsets.append(expr - dim)
-            lengths.append(int(extent))
-        else:
-            dropped.append(axis)
-            offsets.append(expr)
-            lengths.append(1)
-    used = {symbol for offset in offsets for symbol in symbols(offset)}
-    if waiting or used & set(access.dims):
-        return None
-    return Window(tuple(offsets), tuple(lengths), tuple(dropped))
-
-
-def _scalars(sema: Sema, exprs: Sequence[Expr]) -> tuple[Value, ...]:
-    return tuple(sema.scalar(expr) for expr in exprs)
+def _scalars(sema: Sema, offsets: Sequence[Dim]) -> tuple[Value, ...]:
+    return tuple(
+        sema.index(offset) if isinstance(offset, int) else sema.scalar(offset) for offset in offsets
+    )
 
 
 # ---------------------------------------------------------------------------- reading
@@ -208,8 +184,9 @@ def read_operand(sema: Sema, tensor: nki_tensor, mask: Any) -> Value:
     """
     require_on_chip(tensor)
     if (
-        not fits(mask, tensor.shape)
-        or mask is None
+        mask is None
+        or tensor.is_whole
+        or not fits(mask, tensor.shape)
         or in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape)
     ):
         return fetch(sema, tensor, None, tensor.root.space)
@@ -231,15 +208,24 @@ def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Valu
     root = tensor.root
     if tensor.is_indirect:
         return sema.fetch_rows(tensor, mask, space)
+    window = tensor.window if mask is None else None
+    if window is not None:
+        return _fetched_window(sema, tensor, window, space)
     access = single_access(tensor.access, mask)
     require_in_bounds(sema, root, access)
     version = sema.version_of(root)
     if not root.is_hbm and is_identity(access, root.shape):
         return version
-    window = as_window(access, root.shape)
-    if window is None:
-        scalars = sema.values_of(access.free_symbols)
-        return access_ops.access_load(version, scalars, access=access, space=space)
+    scalars = sema.values_of(access.free_symbols)
+    return access_ops.access_load(version, scalars, access=access, space=space)
+
+
+def _fetched_window(sema: Sema, tensor: nki_tensor, window: Window, space: MemorySpace) -> Value:
+    root = tensor.root
+    version = sema.version_of(root)
+    if not root.is_hbm and window.is_whole(root.shape):
+        return version
+    require_window_in_bounds(sema, root, window)
     offsets = _scalars(sema, window.offsets)
     if not root.is_hbm:
         return shape.slice_(version, offsets, shape=window.extents, drop_dims=window.dropped)
@@ -277,19 +263,42 @@ def write(sema: Sema, tensor: nki_tensor, value: Value, mask: Any = None) -> Non
     if tensor.is_indirect:
         sema.put_rows(tensor, value, mask)
         return
+    window = tensor.window if mask is None else None
+    if window is not None:
+        _write_window(sema, root, window, value)
+        return
     for conjunction in mask_terms(mask):
         access = masked_access(tensor.access, mask, conjunction)
         require_in_bounds(sema, root, access)
-        _require_distinct_places(sema, root, access)
+        _require_distinct_places(sema, root, access.free_symbols)
+        scalars = sema.values_of(access.free_symbols)
         version = sema.version_of(root)
-        sema.advance(root, _updated(sema, root, version, access, value))
+        sema.advance(root, access_ops.access_store(version, value, scalars, access=access))
+
+
+def _write_window(sema: Sema, root: Root, window: Window, value: Value) -> None:
+    require_window_in_bounds(sema, root, window)
+    _require_distinct_places(sema, root, window.symbols)
+    version = sema.version_of(root)
+    leading = tuple(range(len(window.dropped)))
+    if root.is_hbm and window.dropped != leading:
+        access = window.access
+        scalars = sema.values_of(access.free_symbols)
+        sema.advance(root, access_ops.access_store(version, value, scalars, access=access))
+        return
+    offsets = _scalars(sema, window.offsets)
+    if root.is_hbm:
+        sema.advance(root, memory.store(value, offsets, version))
+    else:
+        value = reshaped_to(value, window.extents)
+        sema.advance(root, memory.assemble(version, value, offsets))
 
 
 def accumulated_version(sema: Sema, target: nki_tensor) -> Value:
     """The version of a whole tensor that is about to be accumulated into."""
     require_writable(target.root)
     version = sema.version_of(target.root)
-    _require_distinct_places(sema, target.root, target.access)
+    _require_distinct_places(sema, target.root, ())
     return version
 
 
@@ -299,21 +308,11 @@ def require_writable(root: Root) -> None:
         raise refusal(IMMUTABLE_PARAMETER, name=root.label)
 
 
-def _updated(sema: Sema, root: Root, version: Value, access: Access, value: Value) -> Value:
-    window = as_window(access, root.shape)
-    if window is None or (root.is_hbm and window.dropped != tuple(range(len(window.dropped)))):
-        scalars = sema.values_of(access.free_symbols)
-        return access_ops.access_store(version, value, scalars, access=access)
-    offsets = _scalars(sema, window.offsets)
-    if root.is_hbm:
-        return memory.store(value, offsets, version)
-    value = reshaped_to(value, window.extents)
-    return memory.assemble(version, value, offsets)
+def _require_distinct_places(sema: Sema, root: Root, used: Collection[Symbol]) -> None:
+    """Refuses a write that every iteration of an affine loop makes to the same place.
 
-
-def _require_distinct_places(sema: Sema, root: Root, access: Access) -> None:
-    """Refuses a write that every iteration of an affine loop makes to the same place."""
-    used = set(access.free_symbols)
+    `used` are the symbols that the place depends on.
+    """
     for region in sema.ctx.regions[root.depth :]:
         if not isinstance(region, LoopScope) or region.symbol in used:
             continue
@@ -347,6 +346,9 @@ def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
 def _same_place(target: nki_tensor, value: nki_tensor) -> bool:
     if value.root is not target.root or value.shape != target.shape:
         return False
+    there, here = value.window, target.window
+    if there is not None or here is not None:
+        return there == here
     moved = dict(zip(value.access.dims, target.access.dims))
     return value.access.substitute(moved).map == target.access.map
 

@@ -52,7 +52,7 @@ from tilewright.frontend.trace.scopes import (
 )
 from tilewright.frontend.trace.sema import Sema
 from tilewright.frontend.trace.sequences import as_items, items_of
-from tilewright.frontend.trace.spans import author_frame, warn_author
+from tilewright.frontend.trace.spans import author_frame, starts_trace, warn_author
 from tilewright.frontend.trace.tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace.typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
@@ -97,6 +97,7 @@ class TraceContext:
         self.kernel_scope = KernelScope("kernel")
         self.cur_scope: Scope = self.kernel_scope
         self.function_scope: Scope = self.kernel_scope
+        self.body_scope: Scope = self.kernel_scope
         self.cur_api: str | None = None
         self.has_collectives = False
         self.in_exception_block = False
@@ -159,6 +160,7 @@ class TraceContext:
             pass
         return self.kernel.function()
 
+    @starts_trace
     def trace_kernel_impl(self, name: str, frame: KernelFrame) -> Generator[str, None, None]:
         """The walk, a step at a time: parameters, body, return."""
         self.kernel_scope.name = name
@@ -168,9 +170,9 @@ class TraceContext:
             yield "parameters"
             self.traced.append(frame.function)
             body = rewritten(frame.function, self, predicated=self.opts.predicated_if)
-            scope = self.cur_scope
+            self.body_scope = self.cur_scope
             result = body(*bound.args, **bound.kwargs)
-            self.require_back_in(scope)
+            self.require_back_in(self.body_scope)
             yield "body"
             self.check_return(result)
             self.kernel.close_grid()
@@ -432,6 +434,8 @@ class TraceContext:
 
     def warn_object_shadowing(self, name: str, value: nki_tensor) -> None:
         """Warns when an outer tensor's name is bound to one of another shape or element type."""
+        if self.cur_scope is self.body_scope:
+            return
         old = author_locals().get(name)
         if not isinstance(old, nki_tensor) or self.is_the_same_scope(old.root):
             return

@@ -26,6 +26,7 @@ from tilewright.frontend.trace.sequences import as_entries, items_of
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
+from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import ShapedType
 from tilewright.ops.nki_dtypes import NAMES, find_dtype
 
@@ -199,6 +200,7 @@ class TraceKernel(KernelBase):
         self.specializations[call.key] = found
         return found
 
+    @without_collections()
     def _trace(self, call: Call) -> Specialization:
         if TraceContext.global_ctx is not None:
             raise NKIRuntimeError(

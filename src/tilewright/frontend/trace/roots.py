@@ -48,6 +48,7 @@ class Root:
     ) -> None:
         assert isinstance(version.type, ShapedType)
         self.type = version.type
+        self.shape = tuple(map(int, version.type.shape))
         self.first = version
         self.version = version
         self.space = space
@@ -67,11 +68,6 @@ class Root:
     def dtype(self) -> DType:
         """Element type."""
         return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return tuple(int(extent) for extent in self.type.shape)
 
     @property
     def is_hbm(self) -> bool:

@@ -61,11 +61,14 @@ class Sema(Builder):
         target = cast("Any", func).nki_func
         implementation = func if target is None else target
         name = getattr(implementation, "__name__", getattr(func, "__name__", "call"))
-        with self.ctx.nki_api_scope(name):
-            try:
-                return implementation(*args, **kwargs)
-            except TilewrightError as error:
-                raise error.locate(current_span()) from error.__cause__
+        ctx = self.ctx
+        outer, ctx.cur_api = ctx.cur_api, name
+        try:
+            return implementation(*args, **kwargs)
+        except TilewrightError as error:
+            raise error.locate(current_span()) from error.__cause__
+        finally:
+            ctx.cur_api = outer
 
     # ------------------------------------------------------------------ symbols and scalars
 

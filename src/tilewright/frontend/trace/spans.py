@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from types import CodeType, FrameType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from tilewright.source import SourceText, Span
 
-_TEXTS: dict[CodeType, SourceText] = {}
-"""The text of every code object that the rewriter made."""
-
 HAS_COLUMNS = sys.version_info >= (3, 11)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class AuthorCode:
+    """Code that the rewriter made, with the author's expression of each instruction."""
+
+    def __init__(self, code: CodeType, source: SourceText) -> None:
+        self.code = code
+        self.source = source
+        self.spans: dict[int, Span] = {}
+
+    def span_at(self, frame: FrameType) -> Span:
+        """The expression that `frame`, which runs this code, is at."""
+        place = frame.f_lasti
+        found = self.spans.get(place)
+        if found is None:
+            found = self.spans[place] = self._span(place, frame.f_lineno)
+        return found
+
+    @cached_property
+    def _positions(self) -> list[Any]:
+        return list(cast(Any, self.code).co_positions()) if HAS_COLUMNS else []
+
+    def _span(self, place: int, line: int) -> Span:
+        file, shift = self.source.file, self.source.first_line - 1
+        if HAS_COLUMNS:
+            start, end, col, end_col = self._positions[place // 2]
+            if None not in (start, end, col, end_col):
+                first, last = self.source.column(start, col), self.source.column(end, end_col)
+                return Span(file, start + shift, first, end + shift, last)
+        return Span(file, line + shift, 1, line + shift + 1, 1)
+
+
+_AUTHORS: dict[int, AuthorCode] = {}
+"""All code that the rewriter made, by identity: the hash of a code object reads all of it."""
+_STARTS: set[int] = set()
+
+
+def starts_trace(function: _F) -> _F:
+    """Marks the function that runs kernels: no frame below it is part of the trace."""
+    _STARTS.add(id(function.__code__))
+    return function
 
 
 def register_code(code: CodeType, source: SourceText) -> None:
     """Makes frames of `code`, and of the functions nested in it, known as the author's."""
-    _TEXTS[code] = source
+    _AUTHORS[id(code)] = AuthorCode(code, source)
     for const in code.co_consts:
         if isinstance(const, CodeType):
             register_code(const, source)
@@ -27,52 +66,37 @@ def register_code(code: CodeType, source: SourceText) -> None:
 
 def is_rewritten(code: CodeType) -> bool:
     """True when `code` was made by the rewriter."""
-    return code in _TEXTS
+    return id(code) in _AUTHORS
 
 
 def current_span() -> Span | None:
     """The author's expression that runs now, with the call sites that led to it as parents."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    spans = [span for span in _author_spans(frame) if span is not None]
-    return _chained(spans)
+    return _chained(_author_spans(frame))
 
 
 def _chained(spans: Iterable[Span]) -> Span | None:
     chain: Span | None = None
     for span in reversed(list(spans)):
-        chain = span.called_from(chain)
+        chain = span if chain is None else span.called_from(chain)
     return chain
 
 
-def _author_spans(frame: FrameType | None) -> Iterator[Span | None]:
+def _author_spans(frame: FrameType | None) -> Iterator[Span]:
     while frame is not None:
-        source = _TEXTS.get(frame.f_code)
-        if source is not None:
-            yield _frame_span(frame.f_code, frame.f_lasti, frame.f_lineno, source)
+        code = frame.f_code
+        author = _AUTHORS.get(id(code))
+        if author is not None:
+            yield author.span_at(frame)
+        elif id(code) in _STARTS:
+            return
         frame = frame.f_back
-
-
-@lru_cache(maxsize=1 << 14)
-def _frame_span(code: CodeType, lasti: int, line: int, source: SourceText) -> Span | None:
-    shift = source.first_line - 1
-    if HAS_COLUMNS:
-        positions: list[Any] = list(cast(Any, code).co_positions())
-        start, end, col, end_col = positions[lasti // 2]
-        if start is not None and end is not None and col is not None and end_col is not None:
-            return Span(
-                source.file,
-                start + shift,
-                source.column(start, col),
-                end + shift,
-                source.column(end, end_col),
-            )
-    return Span(source.file, line + shift, 1, line + shift + 1, 1)
 
 
 def author_frame() -> FrameType | None:
     """The innermost frame of rewritten code."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_code not in _TEXTS:
+    while frame is not None and id(frame.f_code) not in _AUTHORS:
         frame = frame.f_back
     return frame
 

@@ -15,6 +15,7 @@ from tilewright.errors.nki_control import AMBIGUOUS_TRUTH
 from tilewright.errors.nki_tensors import TILE_SHAPE
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.roots import Root
+from tilewright.frontend.trace.windows import Window, as_window
 from tilewright.ir.affine.access import Access
 
 
@@ -36,23 +37,30 @@ def _in_place(name: str) -> Callable[..., Any]:
 class nki_tensor:
     """A symbolic tensor: a shape and an element type, and no values while the kernel is traced."""
 
-    __slots__ = ("access", "partition_axis", "root")
+    __slots__ = ("_place", "partition_axis", "root", "shape")
     __array_ufunc__ = None
 
-    def __init__(self, root: Root, access: Access, partition_axis: int = 0) -> None:
+    def __init__(self, root: Root, place: Access | Window, partition_axis: int = 0) -> None:
         self.root = root
-        self.access = access
+        self._place = place
         self.partition_axis = partition_axis
+        extents = place.shape if isinstance(place, Window) else place.domain
+        self.shape: tuple[int, ...] = tuple(map(int, extents))
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return tuple(int(extent) for extent in self.access.domain)
+    def access(self) -> Access:
+        """Which elements of the root it is."""
+        return self._place.access if isinstance(self._place, Window) else self._place
+
+    @property
+    def window(self) -> Window | None:
+        """The same as a window, if it is one."""
+        return self._place if isinstance(self._place, Window) else as_window(self._place)
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.access.domain)
+        return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -230,7 +238,7 @@ class DataTile(nki_tensor):
 def whole_tensor(root: Root) -> nki_tensor:
     """The tensor that is all of `root`."""
     cls = KernelTensor if root.is_hbm else LocalTensor
-    return cls(root, Access.full(root.shape), root.partition_axis)
+    return cls(root, Window.whole(root.shape), root.partition_axis)
 
 
 def hbm_root_of(value: object) -> Root | None:

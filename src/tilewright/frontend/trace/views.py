@@ -20,6 +20,7 @@ from tilewright.frontend.trace.index import DynamicSlice, TileIndex, broadcast, 
 from tilewright.frontend.trace.predicates import scalar_expr
 from tilewright.frontend.trace.sequences import as_entries, items_of
 from tilewright.frontend.trace.tensors import DataTile, nki_tensor
+from tilewright.frontend.trace.windows import Window
 from tilewright.ir.affine import Dim, Expr, Operand, Symbol, as_expr, bounds, simplify, substitute
 from tilewright.ir.affine.access import Access, fresh_dims
 from tilewright.ir.affine.constraints import Constraint
@@ -56,10 +57,21 @@ class Selection:
 def subscript(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
     """The view by basic or advanced indexing; bounds are checked where it is used."""
     varying = any(isinstance(entry, (TileIndex, mask)) for entry in entries)
+    window = None if varying else _window(tensor, entries)
+    outer = None if window is None else tensor.window
+    if window is not None and outer is not None:
+        blocks = tensor.partition_axis
+        left = blocks - sum(axis < blocks for axis in window.dropped)
+        return DataTile(tensor.root, window.within(outer), left)
     selection = _advanced(tensor, entries) if varying else _basic(tensor, entries)
     blocks = tensor.partition_axis
     left = 0 if varying else blocks - sum(axis < blocks for axis in selection.dropped)
-    return DataTile(tensor.root, tensor.access.compose(selection.access()), left)
+    return DataTile(tensor.root, composed(tensor, selection.access()), left)
+
+
+def composed(tensor: nki_tensor, inner: Access) -> Access:
+    """An access of a tensor as one of its root."""
+    return inner if tensor.is_whole else tensor.access.compose(inner)
 
 
 def expanded(tensor: nki_tensor, key: Any) -> list[Any]:
@@ -77,6 +89,42 @@ def expanded(tensor: nki_tensor, key: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------------- basic
+
+
+def _window(tensor: nki_tensor, entries: Sequence[Any]) -> Window | None:
+    """The window that positions and slices of known length and unit step select, or None."""
+    offsets: list[Dim] = []
+    extents: list[int] = []
+    dropped: list[int] = []
+    for axis, entry in enumerate(entries):
+        if entry is None:
+            return None
+        if isinstance(entry, slice):
+            part = _unit_slice(axis, cast(Any, entry), tensor.shape[axis])
+            if part is None:
+                return None
+        elif isinstance(entry, DynamicSlice):
+            part = _dim(entry.start), entry.size
+        else:
+            dropped.append(axis)
+            part = simplify(_position(tensor, entry, tensor.shape[axis])), 1
+        offsets.append(part[0])
+        extents.append(part[1])
+    return Window(tuple(offsets), tuple(extents), tuple(dropped))
+
+
+def _unit_slice(axis: int, entry: slice, extent: int) -> tuple[Dim, int] | None:
+    if entry.step not in (None, 1):
+        return None
+    start = simplify(_slice_end(axis, entry.start, 0, extent))
+    length = simplify(_slice_end(axis, entry.stop, extent, extent) - start)
+    return (start, max(length, 0)) if isinstance(length, int) else None
+
+
+def _dim(start: object) -> Dim:
+    expr = scalar_expr(start)
+    assert expr is not None
+    return simplify(expr)
 
 
 def _basic(tensor: nki_tensor, entries: Sequence[Any]) -> Selection:
@@ -229,7 +277,7 @@ def reshaped(tensor: nki_tensor, shape: Any) -> DataTile:
         raise refusal(NUMPY_SHAPES, op="reshape", left=list(tensor.shape), right=list(wanted))
     dims = fresh_dims(wanted)
     inner = Access(reshaped_map(dims, wanted, tensor.shape), wanted, dims)
-    return DataTile(tensor.root, tensor.access.compose(inner))
+    return DataTile(tensor.root, composed(tensor, inner))
 
 
 def broadcast_view(tensor: nki_tensor, shape: Any) -> nki_tensor:
@@ -245,4 +293,4 @@ def broadcast_view(tensor: nki_tensor, shape: Any) -> nki_tensor:
     coordinates = tuple(
         as_expr(0) if old == 1 else as_expr(dim) for (old, _), dim in zip(pairs, dims[missing:])
     )
-    return DataTile(tensor.root, tensor.access.compose(Access(coordinates, wanted, dims)))
+    return DataTile(tensor.root, composed(tensor, Access(coordinates, wanted, dims)))
