@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -20,7 +20,7 @@ from tilewright.codegen.streaming import alignment_mask, streamed_buffers
 from tilewright.codegen.text import Module
 from tilewright.codegen.work import Work, estimate
 from tilewright.errors import InternalError
-from tilewright.ir.affine import Expr, Symbol, symbols
+from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr
 from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
@@ -62,17 +62,20 @@ def emit_kernel(
     module = Module(isa)
     header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
     emitter = Emitter(module, header, shared)
-    KernelWriter(emitter, function, signature).write()
+    writer = KernelWriter(emitter, function, signature)
+    writer.write()
     module.add(emitter.text)
-    work = named_work(estimate(function.body), frozenset(signature.symbols))
+    work = named_work(estimate(function.body), writer.names)
     return Kernel(module.finish(), symbol, layout.size, shared.sites, work, shared.parallel)
 
 
-def named_work(work: Work, known: frozenset[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
-    """Work by the names of the signature's symbols; other symbols count as a constant."""
+def named_work(
+    work: Work, known: Mapping[Symbol, str]
+) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    """Work by the names that the signature has for symbols; others count as a constant."""
     terms: list[tuple[float, tuple[str, ...]]] = []
     for found, value in work.items():
-        names = tuple(s.name for s in found if s.name in known)
+        names = tuple(known[s] for s in found if s in known)
         terms.append((value * UNKNOWN_EXTENT ** (len(found) - len(names)), names))
     return tuple(terms)
 
@@ -97,15 +100,16 @@ class KernelWriter:
         self.e, self.function, self.signature = e, function, signature
         if len(function.params) != len(signature.params):
             raise InternalError(f"{function.name} and its signature differ in their parameters")
+        self.pairs = list(zip(function.params, signature.params))
+        self.names = symbol_names(self.pairs)
 
     def write(self) -> None:
         """The whole function."""
-        pairs = list(zip(self.function.params, self.signature.params, strict=True))
-        self.bind_symbols(pairs)
-        for value, param in pairs:
+        self.bind_symbols()
+        for value, param in self.pairs:
             if isinstance(param, ScalarParam):
                 self.bind_scalar(value, param)
-        for value, param in pairs:
+        for value, param in self.pairs:
             if isinstance(param, TensorParam):
                 self.bind_tensor(value, param)
         self.bind_context()
@@ -119,16 +123,10 @@ class KernelWriter:
         place = self.e.index.place("%args", slot, "i64")
         return self.e.text.let(f"load {kind}, ptr {place}, align 8")
 
-    def bind_symbols(self, pairs: Sequence[tuple[Value, Param]]) -> None:
+    def bind_symbols(self) -> None:
         """The extents that the caller passes."""
-        refs = {
-            name: self.load_slot(self.signature.symbol_slot(name), "i64")
-            for name in self.signature.symbols
-        }
-        for value, _ in pairs:
-            for found in symbols_of(value):
-                if found.name in refs:
-                    self.e.symbols[found] = refs[found.name]
+        for symbol, name in self.names.items():
+            self.e.symbols[symbol] = self.load_slot(self.signature.symbol_slot(name), "i64")
 
     def bind_scalar(self, value: Value, param: ScalarParam) -> None:
         """A scalar parameter."""
@@ -199,10 +197,22 @@ class KernelWriter:
         return total
 
 
-def symbols_of(value: Value) -> list[Symbol]:
-    """The symbols in the extents and strides of a buffer."""
-    kind = value.type
-    if not isinstance(kind, BufferType):
-        return []
-    dims = (dim for dim in (*kind.shape, *kind.strides) if isinstance(dim, Expr))
-    return [found for dim in dims for found in symbols(dim)]
+def symbol_names(pairs: Sequence[tuple[Value, Param]]) -> dict[Symbol, str]:
+    """What the signature calls the symbols in the shapes of the parameters, term by term.
+
+    Labels do not tell: two dimensions may have the same one.
+    """
+    names: dict[Symbol, str] = {}
+    for value, param in pairs:
+        if isinstance(value.type, BufferType) and isinstance(param, TensorParam):
+            for dim, extent in zip(value.type.shape, param.shape):
+                names.update(zip(_summands(dim), extent.symbols))
+    return names
+
+
+def _summands(dim: Dim) -> list[Symbol]:
+    """The symbols of an extent, or of the numerator that it is, in the order of its terms."""
+    atoms = [] if isinstance(dim, int) else [*dim.terms]
+    if len(atoms) == 1 and isinstance(atoms[0], FloorDiv):
+        atoms = [*as_expr(atoms[0].numerator).terms]
+    return [atom for atom in atoms if isinstance(atom, Symbol)]

@@ -98,7 +98,6 @@ def calling_of_lowered(function: Function, lowered: Function) -> Calling:
             assert isinstance(param, abi.TensorParam)
             param = replace(param, implicit=True)
         reader.params.append(param)
-    reader.require_distinct_names()
     results: tuple[tuple[str, int], ...] = lowered.attrs["results"]
     scalars = tuple(i for i, (kind, _) in enumerate(results) if kind == "scalar")
     signature = reader.signature([position for _, position in results])
@@ -120,16 +119,6 @@ class _Reader:
         returns = [self._returned(value, positions) for value in returned]
         scalars = tuple(i for i, v in enumerate(returned) if isinstance(v.type, ScalarType))
         return Calling(self.signature(returns), scalars, self.shared_extents())
-
-    def require_distinct_names(self) -> None:
-        """Raises UnsupportedFeatureError when two dimensions of the signature have one label."""
-        for symbol, name in self.names.of.items():
-            if symbol.name != name:
-                raise UnsupportedFeatureError(
-                    f"{self.function.name}: two different dimensions are called '{symbol.name}'",
-                    self.function.span,
-                    f"Give one of them another label, such as pl.dynamic('{name}').",
-                )
 
     def shared_extents(self) -> tuple[str, ...]:
         """Names of scalar parameters that stand in the shape of a tensor parameter."""

@@ -157,15 +157,35 @@ def test_a_scalar_that_is_an_extent_must_be_that_of_the_array(execution: str) ->
             compiled(3, X)
 
 
-def test_two_dimensions_of_one_label_are_refused() -> None:
-    other = pl.dynamic("M")
+@pytest.mark.parametrize("execution", ["native", "interpret"])
+def test_dimensions_of_one_label_are_told_apart(execution: str) -> None:
+    """Labels are for reading; whether two dimensions are one is a matter of identity."""
+    other, half = pl.dynamic("M"), pl.dynamic("M")
 
     @pl.function
-    def both(x: pl.Tensor[[M, 4], pl.FP32], y: pl.Tensor[[other, 4], pl.FP32]):
-        pl.static_print("nothing")
+    def both(
+        x: pl.Tensor[[M, 4], pl.FP32],
+        y: pl.Tensor[[other, half], pl.FP32],
+        out: pl.Out[pl.Tensor[[M, 4], pl.FP32]],
+        out2: pl.Out[pl.Tensor[[half, other], pl.FP32]],
+    ):
+        for i in pl.range(x.shape[0]):
+            pl.store(pl.mul(pl.load(x, [i, 0], [1, 4]), 2.0), [i, 0], out)
+        for i in pl.range(y.shape[0]):
+            for j in pl.range(y.shape[1]):
+                pl.store(pl.add(pl.load(y, [i, j], [1, 1]), 1.0), [j, i], out2)
 
-    with pytest.raises(errors.UnsupportedFeatureError, match="two different dimensions"):
-        ir.compile(both)
+    compiled = ir.compile(both, execution=execution)
+    for rows, others, halves in ((3, 5, 2), (2, 1, 7)):
+        x = np.arange(rows * 4, dtype=F32).reshape(rows, 4)
+        y = np.arange(others * halves, dtype=F32).reshape(others, halves)
+        out, out2 = np.zeros((rows, 4), F32), np.zeros((halves, others), F32)
+        for _ in range(2):
+            compiled(x, y, out, out2)
+            np.testing.assert_array_equal(out, x * 2)
+            np.testing.assert_array_equal(out2, y.T + 1)
+    with pytest.raises(errors.ShapeMismatch, match="M_2"):
+        compiled(x, y, out, np.zeros((halves, others + 1), F32))
 
 
 # ---- entries -------------------------------------------------------------------------------------
