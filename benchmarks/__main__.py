@@ -6,13 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import compile_time, figures, peers, traced
+from benchmarks import compile_time, figures, jit, peers, traced
 from benchmarks.harness import Row, clean_environment, report, save
 
 SUITES = {
     "figures": figures.rows,
     "compile_time": compile_time.rows,
     "traced": traced.rows,
+    "jit": jit.rows,
     "peers": peers.rows,
 }
 RESULTS = Path(__file__).parent / "results.json"
