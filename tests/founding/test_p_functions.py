@@ -20,6 +20,7 @@ from unit.frontend.parsed_kernels import execute, settled
 F32 = np.float32
 KINDS = ("Opaque", "Orchestration", "InCore", "AIC", "AIV", "Group", "Graph")
 T64 = "pl.Tensor[[64], pl.FP32]"
+PAIR = "tuple[pl.INT64, pl.INT64]"
 
 
 def read(signature: str, *body: str, returns: str = "", decorator: str = "@pl.function") -> Any:
@@ -58,6 +59,12 @@ def test_p_118_the_number_of_returned_values_is_checked() -> None:
 def test_p_119_no_return_type() -> None:
     f = read("x: pl.INT64", "y: pl.INT64 = x + 1")
     assert f.return_types == () and "def f(x: pl.Scalar[pl.INT64]):" in settled(f).as_python()
+
+
+def test_p_118_a_tuple_type_declares_several_values_too() -> None:
+    f = read("x: pl.INT64", "return x, x + 1", returns="pl.Tuple[pl.INT64, pl.INT64]")
+    assert f.return_types == read("x: pl.INT64", "return x, x", returns=PAIR).return_types
+    assert execute(f, 4) == (4, 5)
 
 
 @pytest.mark.parametrize(

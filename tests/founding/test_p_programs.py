@@ -317,6 +317,41 @@ def helpers(factor: float) -> tuple[Any, Any]:
     return scale, twice
 
 
+def test_p_167_arguments_are_given_by_position() -> None:
+    with pytest.raises(ParserTypeError, match=r"'soft' takes its arguments by position.*'x='"):
+
+        @pl.program
+        class _:
+            @pl.function
+            def main(self, x: T64) -> T64:
+                return soft(x=x)
+
+
+def test_a_function_of_a_program_that_calls_no_other_needs_no_self() -> None:
+    @pl.program
+    class P:
+        @pl.function
+        def main(x: T64) -> T64:
+            return pl.add(x, 1.0)
+
+    assert execute(settled(P)["main"], np.zeros(64, F32)).sum() == 64
+
+
+def test_p_158_what_is_no_program_is_named_before_its_source_is_looked_for() -> None:
+    with pytest.raises(ParserSyntaxError, match="decorates a class, not <function"):
+
+        @pl.program  # type: ignore[arg-type]
+        def _() -> None: ...
+
+    for _ in range(2):
+        with pytest.raises(ParserSyntaxError, match="'main' of program 'Plain' is not decorated"):
+
+            @pl.program
+            class Plain:
+                def main(self, x: T64) -> T64:
+                    return x
+
+
 def test_p_168_an_inline_helper_is_expanded_in_place() -> None:
     scale, _ = helpers(4.0)
 

@@ -335,3 +335,48 @@ def test_p_156_it_can_be_moved_or_turned_off_as_a_phase(
 def test_p_142_the_written_value_has_the_extents_of_the_window() -> None:
     with pytest.raises(errors.ShapeMismatch, match=r"\[8, 8\] is written into a window of .*16"):
         program("out[:] = pl.exp(pl.load(a, [0, 0], [8, 8]))")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ("t = pl.add(a, b)", "out = t"),
+        ("out = b",),
+        ("t = pl.add(a, b)", "for i in pl.range(3):", "    out = t"),
+        ("t: pl.Tensor[[16, 16], pl.FP32] = pl.add(a, b)", "u = t", "u, out = u, t"),
+    ],
+)
+def test_p_147_the_value_may_have_a_name_already(body: tuple[str, ...], warned: Warned) -> None:
+    (line,) = warned(program(*body))
+    assert line.endswith(f"prog.py:{4 + len(body)}:{line.rpartition(':')[2]}")
+
+
+def test_p_150_a_name_of_what_was_written_is_silent(warned: Warned) -> None:
+    for body in (
+        ("t = pl.store(pl.load(a, [0, 0], [16, 16]), [0, 0], out)", "out = t"),
+        ("t = pl.assemble(out, a, [0, 0])", "for i in pl.range(3):", "    out = t"),
+    ):
+        assert warned(program(*body)) == []
+
+
+@pl.inline
+def plus_one(x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:
+    out = pl.add(x, 1.0)
+    return out
+
+
+def test_p_155_a_local_of_a_helper_is_not_the_parameter_of_its_name(warned: Warned) -> None:
+    @pl.program
+    class Kept:
+        @pl.function
+        def main(self, x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]):
+            y = plus_one(x)
+            out[:] = y
+
+    @pl.program
+    class Dropped:
+        @pl.function
+        def main(self, x: pl.Tensor[[8], pl.FP32], result: pl.Out[pl.Tensor[[8], pl.FP32]]):
+            result = plus_one(x)  # noqa: F841
+
+    assert warned(Kept) == [] and len(warned(Dropped)) == 1

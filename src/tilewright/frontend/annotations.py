@@ -217,9 +217,11 @@ def as_type(annotation: Any) -> Type:
 
 
 def as_types(annotation: Any) -> tuple[Type, ...]:
-    """The types of a return annotation: none, one, or those of `tuple[...]`."""
+    """The types of a return annotation: none, one, or those of `tuple[...]` or `pl.Tuple[...]`."""
     if annotation is None or isinstance(annotation, types.NoneType):
         return ()
+    if isinstance(annotation, TupleType):
+        return annotation.items
     if getattr(annotation, "__origin__", None) is tuple:
         return tuple(as_type(item) for item in annotation.__args__)
     if isinstance(annotation, (list, tuple)):

@@ -62,8 +62,13 @@ def source_of(
         found.source,
         options,
         evaluated=annotations_of(function),
-        is_method=capture.is_method(function),
+        is_method=capture.is_method(function) and _takes_self(function),
     )
+
+
+def _takes_self(function: FunctionType) -> bool:
+    """True where the first parameter means the program."""
+    return function.__code__.co_varnames[:1] == ("self",)
 
 
 def annotations_of(function: FunctionType) -> dict[str, Any]:
@@ -159,13 +164,15 @@ def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
 
 
 @without_collections()
-def _read_program(cls: type, frame: FrameType, strict_ssa: bool) -> Program:
+def _read_program(cls: Any, frame: FrameType, strict_ssa: bool) -> Program:
+    if not isinstance(cls, type):
+        raise ParserSyntaxError(f"@pl.program decorates a class, not {cls!r}")
     enclosing = capture.enclosing_locals(frame)
     members = [item for item in vars(cls).values() if isinstance(item, PendingMethod)]
+    _require_decorated(cls)
     functions = [member.function for member in members]
     found = capture.capture_class(cls, functions, frame.f_code.co_filename)
     require_plain_body(found.node, found.source)
-    _require_decorated(cls)
     snapshot = Snapshot()
     sources: list[FunctionSource] = []
     inlines: dict[str, InlineFunction] = {}

@@ -32,7 +32,7 @@ from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.core import Block, Function, Rebinding, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import TensorType, Type
 from tilewright.ops import control
@@ -130,6 +130,11 @@ class _Reader:
             function=name,
         )
         self.p.scope.update({param.name: param for param in signature.params})
+        self.p.outputs = {
+            param.name: param
+            for param, direction in zip(signature.params, signature.directions)
+            if direction is not ParamDirection.In
+        }
         self.p.scope["self"] = Self()
         self.body = body
 
@@ -149,7 +154,7 @@ class _Reader:
             span = p.span(p.returned[1]) if p.returned else self._span()
             state.builder.emit(control.return_, (tuple(values), tuple(finals)), span=span)
         drop_unused_results(block)
-        return Function(
+        function = Function(
             self.name,
             directions,
             block,
@@ -161,6 +166,11 @@ class _Reader:
             doc=ast.get_docstring(self.node),
             span=self._span(),
         )
+        function.rebound = [
+            Rebinding(p.outputs[name], value, p.span(node))
+            for node, (name, value) in p.rebound.items()
+        ]
+        return function
 
     def _span(self) -> Span:
         """The name of the function in its `def` line."""
@@ -231,11 +241,13 @@ class _Reader:
         written = self.state.versions.newest(param) is not param
         if declared is not ParamDirection.In or not written:
             return declared
-        warnings.warn(
+        span = self._span()
+        warnings.warn_explicit(
             f"Parameter '{param.name}' of function '{self.name}' is written; "
             f"declare it as pl.Out[...] or pl.InOut[...]",
             InParamWritten,
-            stacklevel=2,
+            span.file,
+            span.line,
         )
         return ParamDirection.InOut
 

@@ -6,8 +6,8 @@ passes make changed copies through `Rewriter` (ir/rewrite.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.ir.affine import Symbol
 from tilewright.ir.enums import Effect, FunctionType, Level, ParamDirection, Role
@@ -170,6 +170,14 @@ class Block(Printable):
         return f"<Block of {len(self.ops)} ops>"
 
 
+class Rebinding(NamedTuple):
+    """An assignment to the name of an output parameter: it means `value` from there on."""
+
+    param: Value
+    value: Value
+    span: Span
+
+
 class Function(Printable):
     """A function: parameters with directions, a body block, return types and attributes."""
 
@@ -182,6 +190,7 @@ class Function(Printable):
         "func_type",
         "level",
         "name",
+        "rebound",
         "return_types",
         "role",
         "span",
@@ -210,6 +219,7 @@ class Function(Printable):
         self.role = role
         self.attrs: Mapping[str, Attr] = {} if attrs is None else attrs
         self.callees: Mapping[str, Function] = {}  # what it calls, while in no program
+        self.rebound: Sequence[Rebinding] = ()  # what its source gave to names of outputs
         self.doc = doc
         self.span = span
 

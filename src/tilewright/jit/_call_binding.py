@@ -18,7 +18,7 @@ from tilewright.errors import (
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse.basic import refresh_arguments
-from tilewright.frontend.parse.calls import emit_function_call
+from tilewright.frontend.parse.calls import FRAMEWORK_KEYWORDS, emit_function_call
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee, word
 from tilewright.frontend.parse.tasks import call_submit
 from tilewright.frontend.surface import as_attr
@@ -35,9 +35,6 @@ from tilewright.jit._tensor_meta import parameter_type
 from tilewright.jit.specializer import Helper, Specializer, Variant
 from tilewright.ops.extents import as_dim
 from tilewright.source import Span
-
-FRAMEWORK_KEYWORDS = frozenset({"deps", "device"})
-"""Keywords of a call that are for the runtime, not for the callee."""
 
 
 @callee(Helper)

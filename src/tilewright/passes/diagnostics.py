@@ -73,19 +73,11 @@ def report(program: Program) -> None:
 @checks(DiagnosticCheck.OutParamWriteDropped)
 def find_dropped_writes(function: Function) -> Iterator[Diagnostic]:
     """Assignments that rebind the name of an output to a value which does not come from it."""
-    outputs = {
-        param.name: (param, direction)
-        for param, direction in zip(function.params, function.directions)
-        if direction is not ParamDirection.In
-    }
-    if not outputs:
-        return
+    directions = dict(zip(function.params, function.directions))
     owners = _owners(function.body)
-    for op in function.body.walk():
-        for value in () if op.regions else op.results:
-            param, direction = outputs.get(value.name, (None, ParamDirection.In))
-            if param is not None and not _comes_from(value, param, owners):
-                yield _dropped(function, param.name, direction, op.span)
+    for param, value, span in function.rebound:
+        if not _comes_from(value, param, owners):
+            yield _dropped(function, param.name, directions[param], span)
 
 
 def _dropped(

@@ -28,6 +28,9 @@ from tilewright.ops import control, shape
 from tilewright.ops.extents import as_dim
 from tilewright.source import Span
 
+FRAMEWORK_KEYWORDS = frozenset({"deps", "device"})
+"""What a call says about the launch, rather than gives to the function."""
+
 Launch = Callable[[Sequence[Value], dict[str, Any], Span], list[Value]]
 
 
@@ -70,12 +73,24 @@ def call_function(p: FunctionParser, node: ast.Call, function: Function) -> Any:
     """A function of this program, or one defined elsewhere, which joins the program."""
     if _is_external(node):
         p.state.callees.use(function)
+    _require_positions(p, node, function)
     start = len(p.builder.block.ops)
     attrs = tuple((name, as_attr(given)) for name, given in p.keywords(node).items())
     results = emit_function_call(p, node, function, p.items(node.args), attrs)
     p.prune(start)
     refresh_arguments(p, node)
     return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def _require_positions(p: FunctionParser, node: ast.Call, function: Function) -> None:
+    named = [keyword.arg for keyword in node.keywords if keyword.arg not in FRAMEWORK_KEYWORDS]
+    if named:
+        names = ", ".join(param.name for param in function.params)
+        raise ParserTypeError(
+            f"Function '{function.name}' takes its arguments by position, not '{named[0]}='",
+            p.span(node),
+            f"Write {ast.unparse(node.func)}({names}).",
+        )
 
 
 def _is_external(node: ast.Call) -> bool:

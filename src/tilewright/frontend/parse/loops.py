@@ -338,7 +338,7 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
             p.scope[name] = result
 
 
-def drop_unchanged(reading: Reading) -> None:
+def drop_unchanged(p: FunctionParser, reading: Reading) -> None:
     """Leaves out implicit carries that no iteration changes."""
     kept: list[int] = []
     mapping: dict[Value, Value] = {}
@@ -351,6 +351,8 @@ def drop_unchanged(reading: Reading) -> None:
     if not mapping:
         return
     replace_values(reading.block, mapping)
+    for node, (name, value) in p.rebound.items():
+        p.rebound[node] = name, mapping.get(value, value)
     _keep(reading, kept)
     reading.yields = [mapping.get(value, value) for value in reading.yields]
     for name, bound in reading.scope.items():
@@ -404,7 +406,7 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     p.state.blocks.append(Blocks(function, None, hi, options))
     reading = read_loop(p, loop)
     p.state.blocks.pop()
-    drop_unchanged(reading)
+    drop_unchanged(p, reading)
     close_loop(p, reading)
     attrs = _attributes(function, options)
     operands = (lo, hi, step, tuple(carry.init for carry in reading.carries))
@@ -579,7 +581,7 @@ def _read_condition(p: FunctionParser, loop: Loop, params: tuple[Value, ...]) ->
 
 def _finish_while(p: FunctionParser, loop: Loop) -> None:
     reading = read_loop(p, loop)
-    drop_unchanged(reading)
+    drop_unchanged(p, reading)
     close_loop(p, reading)
     assert reading.before is not None
     operands = (tuple(carry.init for carry in reading.carries),)

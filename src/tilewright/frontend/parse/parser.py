@@ -8,7 +8,7 @@ themselves in `STATEMENTS` and `CALLEES`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
@@ -165,6 +165,8 @@ class FunctionParser(Evaluator):
         self.function = function
         self.scope: dict[str, Any] = {}
         self.defined: dict[str, ast.expr] = {}
+        self.outputs: Mapping[str, Value] = {}
+        self.rebound: dict[ast.expr, tuple[str, Value]] = {}
         self.placements: list[tuple[Any, Any]] = []
         self.yielded: Yield | None = None
         self.ended: Yield | None = None
@@ -293,8 +295,10 @@ class FunctionParser(Evaluator):
             )
         self.scope[name] = value
         self.defined[name] = node
-        if isinstance(value, Value) and not value.name:
-            value.name = name
+        if isinstance(value, Value):
+            value.name = value.name or name
+            if name in self.outputs:
+                self.rebound[node] = name, value
 
     def rebind(self, old: Value, new: Value) -> None:
         """Makes every name of `old` a name of `new`: a write in place was made through one."""
