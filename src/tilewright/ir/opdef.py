@@ -39,7 +39,7 @@ class Spelling:
         """The parameters of the public name; found when first asked for."""
         return inspect.signature(self.build)
 
-    @property
+    @cached_property
     def positional(self) -> list[str]:
         """Names of the parameters that may be given by position."""
         parameters = self.signature.parameters.values()
@@ -63,6 +63,10 @@ class Spelling:
         return {name: chosen[name] for name in parameters if name in chosen}
 
 
+def never(op: Operation) -> None:
+    """The renderer of spellings that are read, not written."""
+
+
 def op_arguments(op: Operation) -> dict[str, Any]:
     """Operands and attributes of `op` by the parameter names of its canonical form."""
     given: dict[str, Any] = dict(zip(op.opdef.operand_names, op.operands, strict=True))
@@ -83,6 +87,8 @@ def spelled(
             spelling = Spelling(path, build, target, accepts, render)
             SPELLINGS.setdefault(path, []).append(spelling)
             target.spellings.append(spelling)
+            if render is not never:
+                target.written.append(spelling)
         return build
 
     return register
@@ -123,6 +129,7 @@ class OpDef(Generic[P, R]):
         self.make_samples: Callable[[], Sequence[Any]] | None = None
         self.syntax: Callable[..., None] | None = None
         self.spellings: list[Spelling] = []
+        self.written: list[Spelling] = []
 
     def _split_signature(self) -> None:
         parameters = self.signature.parameters.values()
@@ -203,6 +210,7 @@ class Macro:
         self.evaluate: Callable[..., Any] | None = None
         self.make_samples: Callable[[], Sequence[Any]] | None = None
         self.spellings: list[Spelling] = []
+        self.written: list[Spelling] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -243,6 +251,17 @@ def macro(*paths: str, **options: Any) -> Callable[[Callable[..., Any]], Macro]:
 def get_op(name: str) -> OpDef[..., Any]:
     """The op called `name`; raises KeyError."""
     return OPS[name]
+
+
+def ties_of(op: Operation) -> list[tuple[Value, Value]]:
+    """(result, the operand whose next version it is) for each tied result of `op`.
+
+    A result tied to a variadic operand is the first of as many.
+    """
+    pairs: list[tuple[Value, Value]] = []
+    for result, operand in op.opdef.tied.items():
+        pairs += zip(op.results[result:], values_of(op.operands[operand]))
+    return pairs
 
 
 def values_of(entry: Any) -> tuple[Value, ...]:

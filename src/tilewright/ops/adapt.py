@@ -15,7 +15,7 @@ from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import ROUNDING_BY_CODE, MemorySpace, PadValue, Rounding
-from tilewright.ir.opdef import Macro, OpDef, op_arguments, spelled
+from tilewright.ir.opdef import Macro, OpDef, never, op_arguments, spelled
 from tilewright.ir.types import ScalarType, Shape, ShapedType, TensorType, TileType, Type
 from tilewright.ops import elementwise
 from tilewright.ops.cast import cast as scalar_cast
@@ -286,10 +286,6 @@ def publish_tile(target: Target, name: str, build: Build, *, render: Render | No
     checked = variant(f"pl.{name}", build, "tile", {}, ())
     spelled(target, f"pl.{name}", render=render or never)(checked)
     spelled(target, f"pl.tile.{name}", render=never)(checked)
-
-
-def never(operation: Operation) -> None:
-    """The renderer of paths that are read, not printed."""
 
 
 def described(build: Build, name: str, target: Any) -> Build:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from tilewright.ir.affine import Access, Expr, Symbol, symbols
 from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.opdef import ties_of
 from tilewright.ir.printing.expressions import (
     ATOM,
     PRECEDENCE,
@@ -48,6 +49,7 @@ class Printer(AttrRenderer):
         self.lines: list[str] = []
         self.yield_names: list[str] = []
         self._depth = 0
+        self._types: dict[Type, str] = {}
         self._uses: Counter[Value] = Counter()
         self._last_use: dict[Value, int] = {}
         self._positions: dict[Operation, int] = {}
@@ -124,6 +126,15 @@ class Printer(AttrRenderer):
         return f"{self.prefix}.access({', '.join(parts)})"
 
     def type(self, type_: Type) -> str:
+        """The annotation that parses back to `type_`, its symbols under their names here."""
+        text = self._types.get(type_)
+        if text is None:
+            text = self._type(type_)
+            if not _symbols_of(type_):
+                self._types[type_] = text
+        return text
+
+    def _type(self, type_: Type) -> str:
         renamed = self._renamed(type_)
         if isinstance(renamed, TensorView):
             return render_tensor_view(renamed, self.prefix)
@@ -207,9 +218,7 @@ class Printer(AttrRenderer):
 
     def _call(self, op: Operation) -> str:
         is_folded = op.opdef.name.startswith("arith.") and all(map(_is_literal, op.operands))
-        for spelling in () if is_folded else op.opdef.spellings:
-            if not spelling.path.startswith("pl"):
-                continue
+        for spelling in () if is_folded else op.opdef.written:
             arguments = spelling.arguments(op)
             if arguments is not None:
                 path = self.prefix + spelling.path[2:] if spelling.path[2] == "." else spelling.path
@@ -287,16 +296,15 @@ class Printer(AttrRenderer):
             op.opdef.syntax(op, self)
             return
         text = self._constant(op)[0] if op.opdef.name == "arith.const" else self.expression(op)[0]
-        for result, operand in op.opdef.tied.items():
-            self.names.hint(op.results[result], op.operands[operand])
+        for result, before in ties_of(op):
+            self.names.hint(result, before)
         self.assign(op.results, text, named=self._keeps_old_version(op))
 
     def _keeps_old_version(self, op: Operation) -> bool:
         """True when a bare write would rebind a name that still means what it meant before."""
-        before = [op.operands[operand] for operand in op.opdef.tied.values()]
         return any(
             self._last_use.get(value, 0) > self._positions.get(op, 0) or not self._is_local(value)
-            for value in before
+            for _, value in ties_of(op)
         )
 
     def _is_local(self, value: Value) -> bool:
