@@ -20,14 +20,14 @@ class DType:
     family and `numpy` the storage type (sub-byte types take one byte per element in numpy).
     """
 
-    __slots__ = ("bits", "code", "kind", "name", "numpy")
+    __slots__ = ("_code", "bits", "kind", "name", "numpy")
 
     def __init__(self, name: str, bits: int, kind: Kind, numpy: Any, code: int) -> None:
         self.name = name
         self.bits = bits
         self.kind: Kind = kind
         self.numpy: np.dtype[Any] = np.dtype(numpy)
-        self.code = code
+        self._code = code
         _BY_NAME[name] = self
         _BY_NUMPY.setdefault(self.numpy, self)
 
@@ -45,6 +45,10 @@ class DType:
     def from_code(code: int) -> DType:
         """The element type with serialization code `code`; raises KeyError."""
         return _BY_CODE[code]
+
+    def code(self) -> int:
+        """The number that stands for it in files."""
+        return self._code
 
     @property
     def nbytes(self) -> int:
@@ -113,4 +117,4 @@ INDEX = DType("INDEX", 64, "index", np.int64, 64)
 TASK_ID = DType("TASK_ID", 64, "task", np.int64, 65)
 
 ALL: tuple[DType, ...] = tuple(_BY_NAME.values())
-_BY_CODE = {dtype.code: dtype for dtype in ALL}
+_BY_CODE = {dtype.code(): dtype for dtype in ALL}

@@ -16,6 +16,7 @@ from tilewright import errors, ir
 from tilewright.errors import (
     ParserError,
     ParserSyntaxError,
+    ParserTypeError,
     SSAViolationError,
     TilewrightError,
     UnsupportedFeatureError,
@@ -206,6 +207,19 @@ def test_r_036_scopes_print_parse_and_run(name: str) -> None:
     x = np.zeros((16, 16), F32)
     ir.compile(f)(x)
     assert (x == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        ("1.5", r"The stop of pl.range is 1.5, not an integer scalar"),
+        ("0, 8, x", r"The step of pl.range is pl.Tensor\[\[8\], pl.FP32\], not an integer"),
+        ("'a', 8", "The start of pl.range is 'a', not an integer scalar"),
+    ],
+)
+def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
+    with pytest.raises(ParserTypeError, match=says):
+        read("x: pl.Tensor[[8], pl.FP32]", f"for i in pl.range({bounds}):", "    y = i")
 
 
 def test_r_036_scopes_do_not_nest_in_a_core() -> None:

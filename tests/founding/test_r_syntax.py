@@ -58,7 +58,7 @@ def test_r_028_dtypes_answer_questions(dtype: str, bits: int, kind: str) -> None
     found = getattr(pl, dtype)
     assert found.get_bit() == bits and found.get_byte() == max(1, bits // 8)
     assert found.is_float() is (kind == "float") and found.is_int() is (kind in ("int", "uint"))
-    assert found.to_string() == dtype.lower()
+    assert found.to_string() == dtype.lower() and found.from_code(found.code()) is found
 
 
 def test_r_028_a_dtype_without_arithmetic_is_refused_by_name_at_use() -> None:
@@ -112,6 +112,14 @@ def test_r_029_bare_literals_are_index_fp32_and_bool() -> None:
 def test_r_029_const_gives_other_literals(literal: str, dtype: str) -> None:
     f = read("n: pl.INT64", f"a = {literal}", "return a")
     assert types_of(settled(f)) == [dtype]
+
+
+@pytest.mark.parametrize(
+    "literal", ["pl.const(3)", "pl.const(3, 4)", "pl.const(n, pl.INT32)", "pl.const('a', pl.INT32)"]
+)
+def test_r_029_const_takes_a_literal_and_a_dtype(literal: str) -> None:
+    with pytest.raises(ParserTypeError, match="takes a literal number and a dtype"):
+        read("n: pl.INT64", f"a = {literal}")
 
 
 def test_r_029_index_and_int64_differ() -> None:
@@ -229,9 +237,11 @@ def test_r_031_steps_ellipses_and_negative_indices_are_refused(subscript: str, s
         read(MATRIX, f"y = {subscript}")
 
 
-@pytest.mark.parametrize("subscript", ["x[0, 0, 0]", "x[0.5, 0]", "x[4:2, :]"])
+@pytest.mark.parametrize(
+    "subscript", ["x[0, 0, 0]", "x[0.5, 0]", "x[4:2, :]", "x['0']", "x[[0, 1]]", "x[pl.FP32]"]
+)
 def test_r_031_what_is_no_subscript_of_the_type_is_refused(subscript: str) -> None:
-    with pytest.raises(ParserTypeError):
+    with pytest.raises(ParserTypeError, match="3 indices|an index is an integer|ends before"):
         read(MATRIX, f"y = {subscript}")
 
 
@@ -263,6 +273,17 @@ def test_r_032_operators_on_scalars(expression: str) -> None:
     f = read("n: pl.INT64, m: pl.INT64", f"y = {expression}", "return y")
     assert execute(f, -7, 3) == INTEGERS[expression]
     assert ir.compile(f)(-7, 3) == INTEGERS[expression]
+
+
+@pytest.mark.parametrize("expression", ["n is m", "n is not 3", "n in m"])
+def test_r_032_values_have_no_identity_to_compare(expression: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="Unsupported comparison: I[sn]"):
+        read("n: pl.INT64, m: pl.INT64", f"y = {expression}")
+
+
+def test_r_032_constants_and_absence_are_compared_while_the_kernel_is_read() -> None:
+    f = read("n: pl.INT64", "a = pl.FP32 is pl.FP32", "b = n is None", "return a, b")
+    assert execute(f, 1) == (True, False)
 
 
 @pytest.mark.parametrize("expression", ["n ** m", "n & m", "n | m", "n ^ m", "n @ m"])

@@ -7,6 +7,7 @@ kernel is traced. Anywhere else it refuses.
 from __future__ import annotations
 
 import difflib
+import inspect
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -203,10 +204,13 @@ def _misfit(
 
 def usage(spellings: Sequence[Spelling]) -> str:
     """How an operation is called."""
-    forms = [
-        f"{s.path}{s.signature.replace(return_annotation=s.signature.empty)}" for s in spellings
-    ]
+    forms = [f"{s.path}{_unannotated(s.signature)}" for s in spellings]
     return "Usage: " + " or ".join(dict.fromkeys(forms))
+
+
+def _unannotated(signature: inspect.Signature) -> inspect.Signature:
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return inspect.Signature(plain)
 
 
 def described(given: Any) -> str:

@@ -29,6 +29,15 @@ def is_number(given: Any) -> bool:
     return isinstance(given, (bool, int, float, np.number, np.bool_))
 
 
+def is_integer(given: Any) -> bool:
+    """True for an integer: a number, a scalar or an expression of dimensions."""
+    if isinstance(given, Value):
+        return isinstance(given.type, ScalarType) and given.type.dtype.is_int()
+    if is_number(given):
+        return isinstance(as_number(given), int)
+    return isinstance(given, (Expr, Symbol))
+
+
 def as_number(given: Any) -> Number:
     """A Python number for a Python or numpy number."""
     plain: Number = given.item() if hasattr(given, "item") else given

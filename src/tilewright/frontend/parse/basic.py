@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any, cast
 
+from tilewright.dtypes import DType
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.parse import indexing
@@ -260,7 +261,12 @@ def static_assert(p: FunctionParser, node: ast.Call, function: Any) -> None:
 def typed_literal(p: FunctionParser, node: ast.Call, function: Any) -> Value:
     """`pl.const(value, dtype)`."""
     del function
-    value, dtype = [*p.items(node.args), *p.keywords(node).values()]
-    if not is_number(value):
-        raise ParserTypeError("pl.const takes a literal number and a dtype", p.span(node))
+    given = [*p.items(node.args), *p.keywords(node).values()]
+    value, dtype = given if len(given) == 2 else (None, None)
+    if not is_number(value) or not isinstance(dtype, DType):
+        raise ParserTypeError(
+            "pl.const takes a literal number and a dtype",
+            p.span(node),
+            "Write pl.const(1, pl.INT32).",
+        )
     return p.emitted(node, constant, as_number(value), dtype)

@@ -13,7 +13,7 @@ from tilewright.errors import (
     UnsupportedFeatureError,
 )
 from tilewright.frontend.surface import emit_call
-from tilewright.frontend.values import is_number, is_scalar
+from tilewright.frontend.values import is_integer, is_number, is_scalar
 from tilewright.ir.affine import equal
 from tilewright.ir.core import Value
 from tilewright.ir.types import (
@@ -139,7 +139,7 @@ def _slice_axis(part: slice[Any, Any, Any], extent: Dim) -> tuple[Offset, Dim]:
 
 
 def _require_integer(given: Any) -> None:
-    if isinstance(given, float):
+    if not is_integer(given):
         raise ParserTypeError(f"an index is an integer, not {given!r}")
     if is_number(given) and given < 0:
         raise UnsupportedFeatureError(

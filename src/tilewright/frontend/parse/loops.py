@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import INDEX, DType
-from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
 from tilewright.frontend.parse.liveness import Facts
@@ -28,8 +28,16 @@ from tilewright.frontend.parse.regions import (
     replace_values,
 )
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
-from tilewright.frontend.surface import LoopWord, as_attr
-from tilewright.frontend.values import as_number, constant, fitted, is_number, is_scalar, literal_of
+from tilewright.frontend.surface import LoopWord, as_attr, described
+from tilewright.frontend.values import (
+    as_number,
+    constant,
+    fitted,
+    is_integer,
+    is_number,
+    is_scalar,
+    literal_of,
+)
 from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Block, Value
@@ -393,7 +401,7 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     deps = task_ids(p, options.pop("deps", None), head)
     bounds[1] = blocks_unless(p, options.pop("predicate", None), bounds[1], head)
     lo, hi, step = (p.as_value(bound) for bound in bounds)
-    symbol = _index_range(index, lo, hi, step)
+    symbol = _index_range(lo, hi, step)
 
     def variable() -> Value:
         value = Value(ScalarType(INDEX), index)
@@ -495,6 +503,10 @@ def _require_rules(
         raise ParserSyntaxError(
             "pl.unroll takes constant bounds and no init_values", p.span(call), "Use pl.range."
         )
+    for word, bound in zip(("start", "stop", "step"), bounds):
+        if not is_integer(bound):
+            what = f"The {word} of {function.path} is {described(bound)}, not an integer scalar"
+            raise ParserTypeError(what, p.span(call))
     if is_number(bounds[2]) and bounds[2] == 0:
         raise ParserSyntaxError(f"The step of {function.path} cannot be 0", p.span(call))
     if kind is ForKind.Pipeline:
@@ -505,11 +517,8 @@ def _require_rules(
             )
 
 
-def _index_range(
-    name: str, lo: Value, hi: Value, step: Value
-) -> tuple[Expr | int | None, Expr | int | None]:
+def _index_range(lo: Value, hi: Value, step: Value) -> tuple[Expr | int | None, Expr | int | None]:
     """The inclusive range of a loop variable, as far as it is known."""
-    del name
     stride = constant_of(step)
     if not isinstance(stride, int) or not (is_scalar(lo) and is_scalar(hi)):
         return None, None

@@ -393,7 +393,8 @@ class FunctionParser(Evaluator):
         return super().unary(node, operand)
 
     def compare(self, node: ast.Compare, left: Any, right: Any) -> Any:
-        identity = isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        is_absent = left is None or right is None
+        identity = isinstance(node.ops[0], (ast.Is, ast.IsNot)) and is_absent
         left, right = self.as_printed(left, right)
         if not identity and (_symbolic(left) or _symbolic(right)):
             return self.emitted(node, operators.emit_compare, node.ops[0], left, right)
