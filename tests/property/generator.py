@@ -1,6 +1,6 @@
 """Random well-typed tile-level programs, from any source of choices that looks like `Random`.
 
-The same choices give the same program and the same inputs, so a failure is replayed by its seed.
+The same choices give the same program and the same inputs, so a failure is replayed by them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from random import Random
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +33,7 @@ IN, OUT, INOUT = ParamDirection.In, ParamDirection.Out, ParamDirection.InOut
 
 
 class Choices(Protocol):
-    """Where decisions come from: `random.Random`, or a recorded list of them."""
+    """Where decisions come from: hypothesis, in the tests."""
 
     def randint(self, a: int, b: int, /) -> int: ...
 
@@ -51,6 +50,11 @@ class Case:
     inputs: list[Callable[[], Any]]
     used: Counter[str] = field(default_factory=Counter)
     versions: frozenset[Value] = frozenset()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The program as text, for reports of failures."""
+        del cycle
+        printer.text(f"\n{self.program.as_python()}")
 
     def arguments(self) -> list[Any]:
         """Fresh arguments, the same on every call."""
@@ -451,11 +455,6 @@ def step(weight: int = 1) -> Callable[[Step], Step]:
         return function
 
     return register
-
-
-def generate(seed: int, size: int = 12) -> Case:
-    """The case of a seed."""
-    return generate_from(Random(seed), size)
 
 
 def generate_from(rng: Choices, size: int = 12) -> Case:
