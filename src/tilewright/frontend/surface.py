@@ -9,14 +9,15 @@ from __future__ import annotations
 import difflib
 import inspect
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from tilewright.dtypes import DType
 from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
-from tilewright.frontend.values import constant, is_number
+from tilewright.frontend.values import constant, is_integer, is_number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
-from tilewright.ir.enums import ForKind
+from tilewright.ir.enums import ForKind, PadValue
 from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
 from tilewright.ops.extents import as_dim
 
@@ -154,10 +155,8 @@ def emit_call(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return spelling.build(*args, **kwargs)
     except TilewrightError:
         raise
-    except TypeError as error:
+    except (TypeError, AttributeError, LookupError, ValueError) as error:
         raise _misfit(path, spelling, args, kwargs, error) from error
-    except ValueError as error:
-        raise InvalidOperationError(f"{path}: {error}") from error
 
 
 def _select(
@@ -193,13 +192,47 @@ def _binds(spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any]) -> b
 
 
 def _misfit(
-    path: str, spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any], error: TypeError
+    path: str, spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any], error: Exception
 ) -> InvalidOperationError:
+    """Why an operation could not be made of arguments that Python could do nothing with."""
     try:
-        spelling.signature.bind(*args, **kwargs)
+        bound = spelling.signature.bind(*args, **kwargs).arguments
     except TypeError as mismatch:
         return InvalidOperationError(f"{path}: {mismatch}", hint=usage([spelling]))
-    return InvalidOperationError(f"{path}: {error}")
+    for name, given in bound.items():
+        fits, wanted = EXPECTED.get(name, (None, ""))
+        if fits is not None and given is not None and not fits(given):
+            return InvalidOperationError(
+                f"{path}: {name} is {described(given)}; {wanted} is accepted",
+                hint=usage([spelling]),
+            )
+    if isinstance(error, ValueError):
+        return InvalidOperationError(f"{path}: {error}")
+    shown = ", ".join(f"{name}={described(given)}" for name, given in bound.items())
+    return InvalidOperationError(
+        f"{path} does not take these arguments: {shown}", hint=usage([spelling])
+    )
+
+
+def _are_integers(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and all(map(is_integer, cast("list[Any]", given)))
+
+
+_Expected = tuple[Callable[[Any], bool], str]
+_LIST: _Expected = (_are_integers, "a list of integers")
+_INTEGER: _Expected = (is_integer, "an integer")
+_DTYPE: _Expected = (lambda given: isinstance(given, DType), "a dtype, such as pl.FP32,")
+_PAD: _Expected = (lambda g: is_number(g) or isinstance(g, PadValue), "a pl.PadValue")
+_SHAPES = ("shape", "shapes", "valid_shape", "indices")
+_OFFSETS = ("offset", "offsets", "dst_offset", "dst_offsets", "src_offset", "src_offsets")
+EXPECTED: Mapping[str, _Expected] = {
+    **dict.fromkeys((*_SHAPES, *_OFFSETS), _LIST),
+    **dict.fromkeys(("axis", "axis1", "axis2", "valid_rows", "valid_cols"), _INTEGER),
+    **dict.fromkeys(("out_cols", "size", "block_size"), _INTEGER),
+    **dict.fromkeys(("dtype", "target_type", "output_dtype", "out_dtype"), _DTYPE),
+    "pad_value": _PAD,
+}
+"""What parameters of these names take, wherever they occur."""
 
 
 def usage(spellings: Sequence[Spelling]) -> str:
@@ -215,6 +248,8 @@ def _unannotated(signature: inspect.Signature) -> inspect.Signature:
 
 def described(given: Any) -> str:
     """What an argument is, for messages."""
+    if isinstance(given, (list, tuple)):
+        return f"[{', '.join(map(described, cast('list[Any]', given)))}]"
     return str(given.type) if isinstance(given, Value) else repr(given)
 
 
