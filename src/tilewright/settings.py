@@ -104,6 +104,7 @@ def count(name: str, default: int, least: int, meaning: str) -> Setting[int]:
 CACHE = flag("CACHE", False, "keep compiled kernels on disk")
 CACHE_DIR = path("CACHE_DIR", "where compiled kernels are kept")
 CACHE_READONLY = flag("CACHE_READONLY", False, "read kernels from disk, write none")
+CACHE_MAX_BYTES = count("CACHE_MAX_BYTES", 1 << 30, 0, "bytes of kernels kept on disk; 0 is any")
 PROG_BUILD_DIR = path("PROG_BUILD_DIR", "write the outputs of every compilation here")
 EMIT_PTO_LOC = flag("EMIT_PTO_LOC", False, "keep source locations in compiled kernels")
 COMPILE_PROFILING = flag("COMPILE_PROFILING", False, "report where compile time goes")

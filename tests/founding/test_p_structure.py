@@ -66,8 +66,9 @@ def test_p006_p014_every_module_imports_alone_and_without_torch(name: str) -> No
 def test_p005_p015_only_decorator_keeps_compiled_objects_and_locks() -> None:
     for path in ROOM.glob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))
-        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert ("RLock" in names or "Lock" in names) is (path.stem == "decorator"), path.name
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert ("make_lock" in names) is (path.stem == "decorator"), path.name
+        assert "_compiled" not in names or path.stem == "decorator", path.name
 
 
 def test_p007_a_file_is_parsed_once_and_its_tree_is_not_changed() -> None:

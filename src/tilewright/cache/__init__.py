@@ -3,10 +3,12 @@
 from tilewright.cache.config import CacheConfig, configure_cache, current_config
 from tilewright.cache.stats import CacheStats, cache_stats
 from tilewright.cache.store import Entry, State, Store
+from tilewright.cache.trust import CacheWarning
 
 __all__ = [
     "CacheConfig",
     "CacheStats",
+    "CacheWarning",
     "Entry",
     "State",
     "Store",

@@ -14,7 +14,8 @@ class CacheConfig:
     """A cache policy. `root` None is the user's cache directory.
 
     A `readonly` root is never written, not even with locks. The contents of the files in
-    `extra_source_paths` and the text `extra_fingerprint` become part of every key.
+    `extra_source_paths` and the text `extra_fingerprint` become part of every key. When the entries
+    take more than `max_bytes`, those unused for longest are removed; 0 sets no bound.
     """
 
     enabled: bool = False
@@ -22,11 +23,12 @@ class CacheConfig:
     readonly: bool = False
     extra_source_paths: tuple[str | Path, ...] = ()
     extra_fingerprint: str | None = None
+    max_bytes: int = settings.CACHE_MAX_BYTES.default
 
     @property
     def directory(self) -> Path:
         """The root that is used."""
-        return default_root() if self.root is None else Path(self.root)
+        return default_root() if self.root is None else Path(self.root).expanduser()
 
 
 def default_root() -> Path:
@@ -58,4 +60,5 @@ def _from_environment() -> CacheConfig:
         enabled=settings.CACHE.read(),
         root=settings.CACHE_DIR.read(),
         readonly=settings.CACHE_READONLY.read(),
+        max_bytes=settings.CACHE_MAX_BYTES.read(),
     )

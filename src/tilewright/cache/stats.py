@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
+
+from tilewright.locks import make_lock
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class CacheStats:
     build_ns: int = 0
 
 
-_lock = threading.Lock()
+_lock = make_lock()
 _current = [CacheStats()]
 
 

@@ -1,7 +1,8 @@
 """Entries on disk: one file each, written whole, checked when read.
 
 A file is a magic line, the SHA-256 of the rest, and a MessagePack map with the key's named parts
-and the payloads. Damaged files are ignored and counted, never used.
+and the payloads. Damaged files are ignored and counted, never used; so is a root that others can
+write to. A writer that dies leaves at most an unfinished file, which `tidy` removes.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,10 +24,16 @@ import msgpack
 
 from tilewright.cache import stats
 from tilewright.cache.locks import ProcessLock
+from tilewright.cache.trust import find_intruder, warn_once
 
-MAGIC = b"tilewright-cache-1\n"
+MAGIC = b"tilewright-cache-2\n"
 _DIGEST = 32
 _LOCK_SECONDS = 60.0
+_UNFINISHED = ".unfinished-"
+_ABANDONED_SECONDS = 3600.0
+_PRIVATE = 0o700
+_held = threading.local()
+"""`digests` that this thread builds: coming back for one of them, it does not wait for itself."""
 
 
 class State(Enum):
@@ -36,13 +45,15 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is kept under one key: payloads by name, and the key's parts for explanations."""
+    """What is kept under one key: payloads by name, and the key's parts and their details, for
+    explanations."""
 
     digest: str
     state: State
     parts: tuple[tuple[str, str], ...]
     payloads: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     created: float = 0.0
+    details: tuple[tuple[str, str], ...] = ()
 
     @property
     def kernel(self) -> str:
@@ -55,19 +66,31 @@ class InvalidEntry(Exception):
 
 
 class Store:
-    """The entries under one root."""
+    """The entries under one root; above `max_bytes` (0: any) the longest unused are removed."""
 
-    def __init__(self, root: str | Path, *, readonly: bool = False) -> None:
+    def __init__(self, root: str | Path, *, readonly: bool = False, max_bytes: int = 0) -> None:
         self.root = Path(root)
         self.readonly = readonly
+        self.max_bytes = max_bytes
+
+    @cached_property
+    def is_trusted(self) -> bool:
+        """False, with one warning, for a root that somebody else may have written to."""
+        reason = find_intruder(self.root)
+        if reason is not None:
+            stats.count("storage_errors")
+            warn_once(self.root, reason)
+        return reason is None
 
     def path(self, digest: str, state: State) -> Path:
         """The file of an entry."""
         return self.root / digest[:2] / f"{digest}.{state.value}"
 
     def find(self, digest: str, state: State) -> Entry | None:
-        """The entry, or None when it is absent, damaged or unreadable."""
+        """The entry, or None when it is absent, damaged, unreadable or not to be trusted."""
         path = self.path(digest, state)
+        if not self.is_trusted:
+            return None
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -79,45 +102,78 @@ class Store:
             entry = decode(data)
             if entry.digest != digest or entry.state is not state:
                 raise InvalidEntry("it stands under another key")
-        except InvalidEntry:
-            stats.count("invalid_entries")
+        except InvalidEntry as damage:
+            self.reject(digest, state, str(damage))
             return None
         self._touch(path)
         return entry
 
+    def reject(self, digest: str, state: State, reason: str) -> None:
+        """Counts an entry that is there and cannot be used, and warns of it once."""
+        stats.count("invalid_entries")
+        warn_once(self.path(digest, state), reason)
+
     def publish(self, entry: Entry) -> bool:
         """Writes an entry, whole or not at all; False where the root cannot be written."""
-        if self.readonly:
+        if self.readonly or not self.is_trusted:
             return False
         path = self.path(entry.digest, entry.state)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.root)
+            make_private(path.parent)
             write_whole(path, encode(entry))
         except OSError:
             stats.count("storage_errors")
             return False
         return True
 
+    def settle(self, entry: Entry) -> None:
+        """Makes room for a finished entry, which has been published: its text goes, then others."""
+        if self.readonly:
+            return
+        with suppress(OSError):
+            self.path(entry.digest, State.GENERATED).unlink()
+        if self.max_bytes:
+            self.prune(max_bytes=self.max_bytes, keep=self.path(entry.digest, entry.state))
+
+    def read_note(self, name: str) -> str | None:
+        """The text that `write_note` kept under a name; None without one."""
+        try:
+            return (self.root / "notes" / name).read_text("utf-8") if self.is_trusted else None
+        except (OSError, ValueError):
+            return None
+
+    def write_note(self, name: str, text: str) -> None:
+        """Keeps a short text, where the root can be written."""
+        if self.readonly or not self.is_trusted:
+            return
+        with suppress(OSError):
+            make_private(self.root)
+            make_private(self.root / "notes")
+            write_whole(self.root / "notes" / name, text.encode())
+
     @contextmanager
     def building(self, digest: str) -> Generator[None]:
         """Keeps other processes from building the same entry, where the root can be written."""
-        lock = self._lock(digest)
+        held: set[str] = vars(_held).setdefault("digests", set[str]())
+        lock = None if digest in held else self._lock(digest)
         if lock is None:
             yield
             return
+        held.add(digest)
         try:
             yield
         finally:
-            with suppress(OSError):
-                lock.release()
+            held.discard(digest)
+            lock.release()
 
     def _lock(self, digest: str) -> ProcessLock | None:
-        if self.readonly:
+        if self.readonly or not self.is_trusted:
             return None
         try:
-            directory = self.root / "locks"
-            directory.mkdir(parents=True, exist_ok=True)
-            lock = ProcessLock(directory / f"{digest}.lock")
+            make_private(self.root)
+            make_private(self.root / "locks")
+            lock = ProcessLock(self.root / "locks" / f"{digest}.lock")
             return lock if lock.acquire(_LOCK_SECONDS) else None
         except OSError:
             return None
@@ -132,37 +188,84 @@ class Store:
 
     def files(self) -> list[Path]:
         """The files of all entries, oldest use first."""
-        if not self.root.is_dir():
-            return []
+        return [path for path, _ in self._listing()]
+
+    def _listing(self) -> list[tuple[Path, os.stat_result]]:
+        """The files of all entries that are there now, oldest use first."""
         suffixes = {f".{state.value}" for state in State}
-        found = [path for path in self.root.glob("??/*") if path.suffix in suffixes]
-        return sorted(found, key=lambda path: path.stat().st_mtime)
+        found = [
+            (path, status)
+            for path in self.root.glob("??/*")
+            if path.suffix in suffixes and (status := _status(path)) is not None
+        ]
+        return sorted(found, key=lambda each: each[1].st_mtime_ns)
 
     def entries(self) -> Iterator[tuple[Path, Entry | None]]:
         """Every file with its entry, None for a damaged one."""
         for path in self.files():
             try:
                 yield path, decode(path.read_bytes())
+            except FileNotFoundError:
+                continue
             except (OSError, InvalidEntry):
                 yield path, None
 
-    def prune(self, *, max_bytes: int | None = None, max_age: float | None = None) -> list[Path]:
+    def prune(
+        self,
+        *,
+        max_bytes: int | None = None,
+        max_age: float | None = None,
+        keep: Path | None = None,
+    ) -> list[Path]:
         """Removes entries unused for `max_age` seconds, then the longest unused above `max_bytes`.
 
-        Gives the removed files.
+        Gives the removed files. `keep` stays, whatever its size.
         """
-        files = [(path, path.stat()) for path in self.files()]
-        total = sum(stat.st_size for _, stat in files)
+        self.tidy()
+        files = self._listing()
+        total = sum(status.st_size for _, status in files)
         removed: list[Path] = []
-        for path, stat in files:
-            is_old = max_age is not None and time.time() - stat.st_mtime > max_age
+        for path, status in files:
+            is_old = max_age is not None and time.time() - status.st_mtime > max_age
             is_surplus = max_bytes is not None and total > max_bytes
-            if not (is_old or is_surplus):
+            if path == keep or not (is_old or is_surplus):
                 continue
-            path.unlink(missing_ok=True)
-            total -= stat.st_size
-            removed.append(path)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                total -= status.st_size
+                removed.append(path)
         return removed
+
+    def tidy(self) -> None:
+        """Removes what writers left behind that died long ago."""
+        left = (*self.root.glob(f"*/{_UNFINISHED}*"), *self.root.glob("locks/*.lock"))
+        for path in left:
+            status = _status(path)
+            if status is not None and abs(time.time() - status.st_mtime) > _ABANDONED_SECONDS:
+                self._remove_abandoned(path)
+
+    def _remove_abandoned(self, path: Path) -> None:
+        with suppress(OSError):
+            if path.suffix != ".lock":
+                path.unlink()
+                return
+            lock = ProcessLock(path)
+            if lock.acquire(0.0):
+                lock.release()
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is known of a file; None when it is gone."""
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def make_private(directory: Path) -> None:
+    """Makes a directory for this user alone, unless it is there; raises OSError."""
+    if not directory.is_dir():
+        directory.mkdir(parents=True, mode=_PRIVATE, exist_ok=True)
 
 
 def encode(entry: Entry) -> bytes:
@@ -176,6 +279,7 @@ def encode(entry: Entry) -> bytes:
                 "parts": [list(part) for part in entry.parts],
                 "payloads": dict(entry.payloads),
                 "created": entry.created or time.time(),
+                "details": [list(detail) for detail in entry.details],
             }
         ),
     )
@@ -198,6 +302,7 @@ def decode(data: bytes) -> Entry:
             tuple((name, text) for name, text in fields["parts"]),
             fields["payloads"],
             fields["created"],
+            tuple((name, text) for name, text in fields["details"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidEntry(f"it cannot be read: {error}") from error
@@ -205,12 +310,12 @@ def decode(data: bytes) -> Entry:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file so that readers see all of it or nothing; raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         Path(name).replace(path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             Path(name).unlink()
         raise

@@ -12,6 +12,7 @@ import typer
 from tilewright.cache import Entry, Store, current_config
 from tilewright.jit import __main__ as warming
 from tilewright.jit.cache import Key
+from tilewright.jit.explaining import describe_changes
 
 app = typer.Typer(no_args_is_help=True)
 Root = Annotated[Path | None, typer.Option("--root", help="Default: the one in use.")]
@@ -35,7 +36,11 @@ def _age(seconds: float) -> str:
 def list_entries(root: Root = None) -> None:
     """List the entries: kernel, state, size, age, key."""
     for path, entry in _store(root).entries():
-        size, age = path.stat().st_size, _age(time.time() - path.stat().st_mtime)
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        size, age = status.st_size, _age(time.time() - status.st_mtime)
         kernel, state = (entry.kernel, entry.state.value) if entry else ("?", "damaged")
         typer.echo(f"{kernel:<24} {state:<9} {size:>9} B {age:>7}  {path.stem[:12]}")
 
@@ -61,14 +66,12 @@ def why(kernel: str, root: Root = None) -> None:
 
 
 def _difference(before: Entry, after: Entry) -> str:
-    changes = Key(before.parts).differences(Key(after.parts))
-    if not changes:
-        return f"the same key, {after.state.value}"
-    return "; ".join(f"{name}: {_short(old)} -> {_short(new)}" for name, old, new in changes)
+    changes = describe_changes(_key(before), _key(after))
+    return "; ".join(changes) if changes else f"the same key, {after.state.value}"
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:12]}…"
+def _key(entry: Entry) -> Key:
+    return Key(entry.parts, entry.details)
 
 
 @app.command()

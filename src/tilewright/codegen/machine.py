@@ -1,16 +1,16 @@
 """LLVM text to object bytes, for the host or less. llvmlite is imported on first use."""
 
 import os
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from tilewright.locks import make_lock
 from tilewright.target import ISA_ENVIRONMENT, Target, infer_isa, restrict_target
 
-_lock = threading.Lock()
+_lock = make_lock()
 _binding: list[ModuleType] = []
 _compiling = [0]
 VERSIONS_WITH_SWITCH = range(15, 24)

@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,9 @@ def stat_root(root: Path) -> dict[str, Any]:
     counts = dict.fromkeys(("ready", "generated", "invalid", "bytes"), 0)
     report: dict[str, Any] = {"root": str(root), **counts}
     for path, entry in Store(root, readonly=True).entries():
-        report["invalid" if entry is None else entry.state.value] += 1
-        report["bytes"] += path.stat().st_size
+        with suppress(FileNotFoundError):  # removed by another process just now
+            report["bytes"] += path.stat().st_size
+            report["invalid" if entry is None else entry.state.value] += 1
     return report
 
 

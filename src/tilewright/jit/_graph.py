@@ -169,16 +169,24 @@ class Member:
 class Graph:
     """The functions of one request, the entry first, and what they were when it came.
 
-    `guards` is None when some name cannot be guarded; `is_portable` says that the digest means
-    the same in another process.
+    `facts` are the functions and the names they inherit, as text; `guards` is None when some name
+    cannot be guarded; `is_portable` says that the facts mean the same in another process.
     """
 
     members: list[Member]
-    digest: str
+    facts: tuple[tuple[str, str], ...]
     guards: tuple[Guard, ...] | None
     is_portable: bool
     contents: tuple[tuple[str, ...], ...] = ()
     signatures: dict[str, SignatureInfo] = field(default_factory=dict[str, SignatureInfo])
+
+    @cached_property
+    def digest(self) -> str:
+        """One hash of the facts."""
+        state = hashlib.sha256()
+        for name, text in self.facts:
+            state.update(f"{len(name)}:{name}{len(text)}:{text}".encode())
+        return state.hexdigest()
 
     @property
     def entry(self) -> Member:
@@ -247,27 +255,38 @@ def _prefixes(path: NamePath) -> Iterable[NamePath]:
 
 
 def _finished(members: list[Member]) -> Graph:
-    digest = hashlib.sha256()
-    number = {id(member): index for index, member in enumerate(members)}
+    titles = _titles(members)
+    facts: list[tuple[str, str]] = []
     guards: list[Guard] | None = []
     is_portable = True
     for member in members:
-        digest.update(member.definition.key.encode())
+        title = titles[id(member)]
+        facts.append((f"source of {title}", member.definition.key))
         for path, resolution in member.resolutions.items():
             if guards is not None:
                 guards = None if resolution.guards is None else [*guards, *resolution.guards]
             helper = member.helpers.get(path)
             text = member.text(path)
             if helper is not None:
-                text = f"helper {number[id(helper)]}"
+                text = f"helper {titles[id(helper)]}"
             elif text is None and is_callee(resolution.value):
                 text, is_portable = f"object {id(resolution.value)}", False
             elif text is None and isinstance(resolution.value, DynVar):
                 text = f"dynamic {resolution.value.name}"
             if text is not None:
-                digest.update(f"\n{'.'.join(path)} = {text}".encode())
+                facts.append((f"{'.'.join(path)} in {title}", text))
     unique = None if guards is None else _source.merged(guards)
-    return Graph(members, digest.hexdigest(), unique, is_portable, _contents(members))
+    return Graph(members, tuple(facts), unique, is_portable, _contents(members))
+
+
+def _titles(members: list[Member]) -> dict[int, str]:
+    """A name for each function by its place in the graph; a number tells like names apart."""
+    made: dict[int, str] = {}
+    for member in members:
+        name = member.definition.name
+        count = sum(known.partition("#")[0] == name for known in made.values())
+        made[id(member)] = f"{name}#{count + 1}" if count else name
+    return made
 
 
 def _contents(members: list[Member]) -> tuple[tuple[str, ...], ...]:

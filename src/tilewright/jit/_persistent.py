@@ -7,16 +7,15 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
-import tilewright
 from tilewright import abi
 from tilewright.abi import Manifest, Signature
 from tilewright.cache import CacheConfig, Entry, State, Store, stats
-from tilewright.errors import ToolchainError
+from tilewright.cache.compiler import compiler_identity
 from tilewright.ir.core import Program
 from tilewright.jit.build import Artifact, Generated, finish
 from tilewright.jit.cache import Key
@@ -24,6 +23,7 @@ from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.signature import Calling
 from tilewright.target import ISA_ENVIRONMENT
 
+T = TypeVar("T")
 Make = Callable[[], tuple[Program, Generated]]
 """Specializes and generates; called when the disk has nothing."""
 
@@ -39,8 +39,8 @@ def obtain(key: Key, config: CacheConfig, make: Make, *, bypass: str | None = No
     if bypass is not None:
         stats.note_bypass(bypass)
         return _build(make)
-    whole = persistent_key(key, config)
-    store = Store(config.directory, readonly=config.readonly)
+    store = Store(config.directory, readonly=config.readonly, max_bytes=config.max_bytes)
+    whole = persistent_key(key, config, store)
     found = _find_ready(store, whole)
     if found is not None:
         return found
@@ -51,37 +51,55 @@ def obtain(key: Key, config: CacheConfig, make: Make, *, bypass: str | None = No
 def _find_ready(store: Store, key: Key) -> Artifact | None:
     start = time.perf_counter_ns()
     entry = store.find(key.digest, State.READY)
+    artifact = None if entry is None else _read(store, entry, _restored)
     stats.count("lookup_ns", time.perf_counter_ns() - start)
-    if entry is None:
+    if artifact is not None:
+        stats.count("ready_hits")
+    return artifact
+
+
+def _find_generated(store: Store, key: Key) -> Generated | None:
+    entry = store.find(key.digest, State.GENERATED)
+    generated = None if entry is None else _read(store, entry, _generated)
+    if generated is not None:
+        stats.count("generated_hits")
+    return generated
+
+
+def _read(store: Store, entry: Entry, read: Callable[[Entry], T]) -> T | None:
+    """What an entry holds; None, and the entry counts as damaged, when it lacks something."""
+    try:
+        return read(entry)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        store.reject(entry.digest, entry.state, f"it lacks what this version reads: {error!r}")
         return None
-    stats.count("ready_hits")
-    return _restored(entry)
 
 
 def _restored(entry: Entry) -> Artifact:
     calling, manifest = _read_facts(entry)
-    kernel = NativeKernel(entry.payloads["object"], calling.signature, manifest)
+    kernel = NativeKernel(bytes(entry.payloads["object"]), calling.signature, manifest)
     return Artifact(manifest.name, calling, kernel, None)
 
 
+def _generated(entry: Entry) -> Generated:
+    calling, manifest = _read_facts(entry)
+    return Generated(manifest.name, calling, manifest, entry.payloads["text"].decode())
+
+
 def _make_and_publish(store: Store, key: Key, make: Make) -> Artifact:
-    entry = store.find(key.digest, State.GENERATED)
+    """Text first, then machine code: who dies or fails in between leaves the text."""
     program: Program | None = None
-    if entry is not None:
-        stats.count("generated_hits")
-        calling, manifest = _read_facts(entry)
-        generated = Generated(manifest.name, calling, manifest, entry.payloads["text"].decode())
-    else:
+    generated = _find_generated(store, key)
+    if generated is None:
         stats.count("misses")
         stats.count("generation_builds")
         program, generated = make()
-    try:
-        artifact = _finish(generated, program)
-    except ToolchainError:
         store.publish(_entry(key, State.GENERATED, generated, text=generated.text.encode()))
-        raise
+    artifact = _finish(generated, program)
     assert isinstance(artifact.kernel, NativeKernel)
-    store.publish(_entry(key, State.READY, generated, object=artifact.kernel.data))
+    ready = _entry(key, State.READY, generated, object=artifact.kernel.data)
+    if store.publish(ready):
+        store.settle(ready)
     return artifact
 
 
@@ -109,7 +127,8 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
         "extents": list(generated.calling.extents),
         "manifest": generated.manifest.to_json(),
     }
-    return Entry(key.digest, state, key.parts, {"facts": json.dumps(facts).encode(), **payloads})
+    payloads = {"facts": json.dumps(facts).encode(), **payloads}
+    return Entry(key.digest, state, key.parts, payloads, details=key.details)
 
 
 def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
@@ -122,11 +141,11 @@ def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
 # ---- identity ------------------------------------------------------------------------------------
 
 
-def persistent_key(key: Key, config: CacheConfig) -> Key:
+def persistent_key(key: Key, config: CacheConfig, store: Store) -> Key:
     """A request's key with everything else that an artifact of another process depends on."""
     return key.extended(
         (
-            ("compiler", compiler_identity()),
+            ("compiler", compiler_identity(store)),
             ("abi", str(abi.VERSION)),
             ("machine", machine_identity()),
             ("instruction set", os.environ.get(ISA_ENVIRONMENT, "")),
@@ -134,34 +153,6 @@ def persistent_key(key: Key, config: CacheConfig) -> Key:
             ("extra fingerprint", config.extra_fingerprint or ""),
         )
     )
-
-
-@cache
-def compiler_identity() -> str:
-    """The installed LLVM, and every file of this package: by size and time, which is quick."""
-    state = hashlib.sha256()
-    for line in sorted((*_package_files(str(Path(str(tilewright.__file__)).parent)), _llvm_file())):
-        state.update(line.encode())
-    return state.hexdigest()
-
-
-def _llvm_file() -> str:
-    """Which llvmlite is installed; it is not imported."""
-    spec = find_spec("llvmlite")
-    if spec is None or spec.origin is None:
-        return ""
-    status = os.stat(spec.origin)
-    return f"{spec.origin} {status.st_size} {status.st_mtime_ns}\n"
-
-
-def _package_files(directory: str, place: str = "") -> Iterator[str]:
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                status = entry.stat()
-                yield f"{place}{entry.name} {status.st_size} {status.st_mtime_ns}\n"
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _package_files(entry.path, f"{place}{entry.name}/")
 
 
 @cache

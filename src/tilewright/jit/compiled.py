@@ -109,6 +109,12 @@ class CompiledProgram(Launcher):
     def __repr__(self) -> str:
         return f"<compiled {self.name}({', '.join(self.param_names)})>"
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"compiled object '{self.name}' cannot be pickled: its code is in this process. Send "
+            "the kernel itself, or save() the object and load it with CompiledProgram.from_dir()"
+        )
+
     # Calling it
 
     def variants_of(self, guards: Sequence[Guard] = (), epoch: int = 0) -> list[Variant]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from tilewright.jit import (
     _persistent,
     cache,
     driver,
+    explaining,
     placement,
     specializer,
 )
@@ -38,12 +38,16 @@ from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import OUTPUTS, CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
 from tilewright.jit.together import SeveralKernels, find_reason
+from tilewright.locks import make_lock
 from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
 from tilewright.runtime.stub import Launcher
+from tilewright.runtime.variants import Variant
 
+MAX_OBJECTS = 1024
+"""Compiled objects that one kernel keeps, so that a process of ever new shapes does not grow."""
 CALL_RULES = (_call_binding,)
 """Imported for the parser's rules that it registers."""
 
@@ -71,11 +75,11 @@ class JITFunction(Launcher):
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         self._graph: Graph | None = None
         self._compiled: dict[Key, CompiledProgram] = {}
-        self._building: dict[Key, threading.Lock] = {}
-        self._remembered: dict[CompiledProgram, tuple[Any, ...]] = {}
+        self._building: dict[Key, Any] = {}
+        self._remembered: dict[CompiledProgram, _Remembered] = {}
         functools.update_wrapper(self, definition.function)
 
     @property
@@ -97,6 +101,10 @@ class JITFunction(Launcher):
 
     def __repr__(self) -> str:
         return f"<pl.jit {self.definition.kind} {self.name}>"
+
+    def __reduce__(self) -> str:
+        """Pickled by reference, as functions are; so it must be found where it was defined."""
+        return self.definition.function.__qualname__
 
     # Requests
 
@@ -142,6 +150,16 @@ class JITFunction(Launcher):
         """The named parts that select the artifact of a request."""
         return self._request(args, kwargs, config).key
 
+    def explain(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> str:
+        """What a request would do, reuse an object or compile, and which part of its key says so.
+
+        Nothing is compiled. Raises what the request itself would raise before compiling.
+        """
+        request = self._request(args, kwargs, config)
+        return explaining.explain_request(
+            self.name, request.key, tuple(self._compiled), request.options.fresh
+        )
+
     def call_slowly(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
         if self.definition.kind == "inline":
@@ -176,9 +194,7 @@ class JITFunction(Launcher):
         bound = _arguments.bind_call(self.name, graph.entry.shells, args, kwargs)
         signature = graph.signature(bound.constants)
         types = self._types(graph, signature, bound, check)
-        key = cache.make_key(
-            self.name, graph.digest, signature.runtime, types, bound.constants, options
-        )
+        key = cache.make_key(self.name, graph, signature.runtime, types, bound.constants, options)
         cache_config = None if config is None else config.cache_config
         return Request(graph, bound, signature, types, options, key, cache_config)
 
@@ -238,15 +254,23 @@ class JITFunction(Launcher):
         found = self._compiled.get(key)
         if found is None:
             with self._lock:
-                building = self._building.setdefault(key, threading.Lock())
+                building = self._building.setdefault(key, make_lock())
             with building:
                 found = self._compiled.get(key)
                 if found is None:
-                    found = self._compiled[key] = self._build(request)
-                    self._building.pop(key, None)
-                    return found
+                    return self._keep(key, self._build(request))
         stats.count("object_hits")
         return found
+
+    def _keep(self, key: Key, compiled: CompiledProgram) -> CompiledProgram:
+        """Remembers an object; the oldest is forgotten when there are too many."""
+        with self._lock:
+            compiled = self._compiled.setdefault(key, compiled)
+            self._building.pop(key, None)
+            while len(self._compiled) > MAX_OBJECTS:
+                oldest = self._compiled.pop(next(iter(self._compiled)))
+                self._remembered.pop(oldest, None)
+        return compiled
 
     @without_collections()
     def _build(self, request: Request) -> CompiledProgram:
@@ -293,12 +317,30 @@ class JITFunction(Launcher):
         epoch = process.current_epoch()
         identity = (epoch, *((id(g.container), g.key, id(g.expected)) for g in guards))
         with self._lock:
-            if self._remembered.get(compiled) == identity:
+            known = self._remembered.get(compiled)
+            if known is not None and known.identity == identity:
                 return True
+            variants = [v for v in compiled.variants_of(guards, epoch) if v.address]
             kept = [v for v in self.variants if v.epoch == epoch]
-            self.set_variants([*compiled.variants_of(guards, epoch), *kept][:MAX_VARIANTS])
-            self._remembered[compiled] = identity
+            self.set_variants([*variants, *kept][:MAX_VARIANTS])
+            self._remembered[compiled] = _Remembered(identity, variants)
+            self._forget_replaced()
         return True
+
+    def _forget_replaced(self) -> None:
+        """Objects that lost their place in the native entry may ask for it again."""
+        served = set(map(id, self.variants))
+        for compiled, known in list(self._remembered.items()):
+            if known.variants and not any(id(variant) in served for variant in known.variants):
+                del self._remembered[compiled]
+
+
+@dataclass(frozen=True)
+class _Remembered:
+    """What the native entry was told of an object: under which guards, and how to call it."""
+
+    identity: tuple[Any, ...]
+    variants: Sequence[Variant]
 
 
 # ---- decorators ----------------------------------------------------------------------------------

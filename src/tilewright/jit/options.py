@@ -40,8 +40,8 @@ Execution = Literal["native", "interpret", "checked"]
 class CompileOptions:
     """One compilation's options, resolved from a RunConfig, the environment and the PassContext.
 
-    Those in `key_parts` select the artifact; `is_fresh` says that the request must not be answered
-    by an artifact made earlier.
+    Those in `key_parts` select the artifact; `fresh` is why the request must not be answered by an
+    artifact made earlier, "" when it may.
     """
 
     backend: BackendType = BackendType.Ascend910B
@@ -60,7 +60,12 @@ class CompileOptions:
     verification_level: VerificationLevel | None = None
     diagnostic_phase: DiagnosticPhase | None = None
     disabled_diagnostics: DiagnosticCheckSet | None = None
-    is_fresh: bool = False
+    fresh: str = ""
+
+    @property
+    def is_fresh(self) -> bool:
+        """True when the request must not be answered by an artifact made earlier."""
+        return bool(self.fresh)
 
     @property
     def ranks(self) -> int:
@@ -151,7 +156,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         diagnostic_phase=config.diagnostic_phase,
         disabled_diagnostics=config.disabled_diagnostics,
     )
-    return replace(options, is_fresh=_is_fresh(options, context))
+    return replace(options, fresh=_fresh_reason(options, context))
 
 
 OUTPUTS = (settings.PROG_BUILD_DIR, settings.COMPILE_PROFILING)
@@ -183,20 +188,24 @@ def _output_dir(config: RunConfig) -> Path | None:
     return settings.PROG_BUILD_DIR.read()
 
 
-def _is_fresh(options: CompileOptions, context: PassContext | None) -> bool:
-    diagnostics = (
-        options.verification_level,
-        options.diagnostic_phase,
-        options.disabled_diagnostics,
-    )
-    return (
-        options.dump is not PassDumpLevel.NONE
-        or options.dump_ptoas
-        or options.profiling
-        or options.output_dir is not None
-        or any(setting is not None for setting in diagnostics)
-        or (context is not None and _asks_for_diagnostics(context))
-    )
+def _fresh_reason(options: CompileOptions, context: PassContext | None) -> str:
+    """Which option asks for a compilation of its own; "" when none does."""
+    reasons = {
+        "pass dumps are asked for": options.dump is not PassDumpLevel.NONE or options.dump_ptoas,
+        "profiling is on": options.profiling,
+        f"its files go to {options.output_dir}": options.output_dir is not None,
+        "diagnostic settings are given": any(
+            setting is not None
+            for setting in (
+                options.verification_level,
+                options.diagnostic_phase,
+                options.disabled_diagnostics,
+            )
+        ),
+        "the active PassContext has instruments or diagnostic settings": context is not None
+        and _asks_for_diagnostics(context),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _asks_for_diagnostics(context: PassContext) -> bool:

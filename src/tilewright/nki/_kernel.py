@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable
 from typing import Any
 
@@ -10,6 +9,7 @@ from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
+from tilewright.locks import make_lock
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.nki._watch import watched
 from tilewright.runtime.records import MAX_VARIANTS
@@ -30,7 +30,7 @@ class TraceKernel(Launcher, TracedFunction):
         self, function: Any, opts: Any = None, *, prepare: Prepare, grid: Any = ()
     ) -> None:
         super().__init__(function, opts, prepare=prepare, grid=grid)
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._answered: dict[Hashable, tuple[Specialization, Variant]] = {}
 
     def call_slowly(self, *args: Any, **kwargs: Any) -> Any:

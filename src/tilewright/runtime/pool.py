@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 from tilewright import settings
+from tilewright.locks import make_lock
 from tilewright.runtime.context import (
     AlignedMemory,
     Context,
@@ -93,7 +94,7 @@ class Pool:
 
 _pool: Pool | None = None
 _stopped: list[Pool] = []  # a thread that did not return in time still reads its pool
-_lock = threading.Lock()
+_lock = make_lock()
 
 
 def current_pool() -> Pool | None:
@@ -137,8 +138,7 @@ def _forget() -> None:
 
 def _restart_in_child() -> None:
     """The threads did not survive the fork: forget them, start others."""
-    global _pool, _lock
-    _lock = threading.Lock()
+    global _pool
     if _pool is not None:
         _pool = None
         _forget()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -28,6 +27,7 @@ from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import ShapedType
+from tilewright.locks import make_lock
 from tilewright.ops.nki_dtypes import NAMES, find_dtype
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Launch = Callable[[Sequence[Any]], None]
 Prepare = Callable[[Program], Launch]
-TRACING = threading.RLock()
+TRACING = make_lock()
 """One trace is in flight per process."""
 MULTI_CORE_TARGETS = ("trn2", "trn3")
 
