@@ -5,9 +5,10 @@ Lowering fuses ops by composing structures; only the scalar words know code gene
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.affine.constraints import Constraint
@@ -34,7 +35,7 @@ class Indirect:
 Index = Expr | Indirect
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Read:
     """One element of `value` per point of the domain, at `indices`; a scalar has no indices.
 
@@ -46,7 +47,19 @@ class Read:
     mask: tuple[Constraint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+class Family:
+    """What structures share that differ in the values they read alone, all of the same types.
+
+    `facts` is what lowering has found out about them.
+    """
+
+    __slots__ = ("facts",)
+
+    def __init__(self) -> None:
+        self.facts: Any = None
+
+
+@dataclass(eq=False, slots=True)
 class Structure:
     """`results[k][writes[k](d)] = combine over reduced d of body(reads(d), d)[k]`.
 
@@ -62,6 +75,8 @@ class Structure:
     An axis of kind SCAN (at most one) runs in increasing order. The body then also gets, last, one
     scalar per result: what it gave for that result at the point before along the axis, and at the
     first point the element of `initial[k]`, whose indices do not mention the axis.
+
+    Structures of one `family` differ in the values they read alone.
     """
 
     dims: tuple[Symbol, ...]
@@ -74,6 +89,32 @@ class Structure:
     write_mask: tuple[Constraint, ...] = ()
     tests: tuple[tuple[Constraint, ...], ...] = ()
     initial: tuple[Read, ...] = ()
+    family: Family | None = None
+
+    def reading(self, values: Sequence[Value]) -> Structure:
+        """The structure of the same family that reads `values`."""
+        reads = [
+            Read(value, read.indices, read.mask)
+            for value, read in zip(values, self.reads, strict=True)
+        ]
+        return Structure(
+            self.dims,
+            self.extents,
+            self.kinds,
+            tuple(reads),
+            self.writes,
+            self.body,
+            self.combine,
+            self.write_mask,
+            self.tests,
+            self.initial,
+            self.family,
+        )
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        """The reads, and then the initial ones."""
+        return (*self.reads, *self.initial) if self.initial else self.reads
 
     @property
     def is_pointwise(self) -> bool:

@@ -7,17 +7,24 @@ Valid regions must be provably the same. The whole physical shape is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ParamSpec
 
 from tilewright.dtypes import BOOL, FP16, FP32, INT32, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
-from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import OpDef, op
-from tilewright.ir.structure import AxisKind, Read, Structure, broadcast_map, domain, identity_map
-from tilewright.ir.types import ScalarType, Shape, ShapedType, Type
+from tilewright.ir.structure import (
+    AxisKind,
+    Family,
+    Read,
+    Structure,
+    broadcast_map,
+    domain,
+    identity_map,
+)
+from tilewright.ir.types import ScalarType, ShapedType, Type
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.ops.rules import broadcast_shapes, broadcast_valid, computed_type, label
@@ -61,25 +68,34 @@ def require_elements(name: str, values: Sequence[Value]) -> None:
 
 def pointwise_structure(word: Word, values: Sequence[Value]) -> Structure:
     """`word` at every point of the broadcast shape of `values`."""
-    dims, shape, kinds, maps = _geometry(tuple([value.type for value in values]))
+    operands: list[Any] = [word]
+    for value in values:
+        type_: Any = value.type
+        operands += (None if isinstance(type_, ScalarType) else type_.shape, type_.dtype)
+    return _pointwise(*operands).reading(values)
+
+
+@lru_cache(maxsize=1024)
+def _pointwise(word: Word, *operands: Any) -> Structure:
+    """`word` at every point; of each operand the shape, None for a scalar, and the dtype."""
+    shapes, dtypes = operands[::2], operands[1::2]
+    values = [
+        Value(ScalarType(dtype) if shape is None else ShapedType(shape, dtype))
+        for shape, dtype in zip(shapes, dtypes, strict=True)
+    ]
+    shaped = [value.type for value in values if isinstance(value.type, ShapedType)]
+    shape = broadcast_shapes("elementwise", shaped)
+    dims = domain(shape)
 
     def body(scalars: tuple[Value, ...], index: tuple[Value, ...]) -> tuple[Value, ...]:
         return (word(*scalars),)
 
-    reads = tuple([Read(value, indices) for value, indices in zip(values, maps, strict=True)])
-    return Structure(dims, shape, kinds, reads, (identity_map(dims),), body)
-
-
-@lru_cache(maxsize=256)
-def _geometry(
-    types: tuple[Type, ...],
-) -> tuple[tuple[Symbol, ...], Shape, tuple[AxisKind, ...], tuple[tuple[Expr, ...], ...]]:
-    """Domain, extents, kinds and one access per operand of an elementwise op on `types`."""
-    shapes = [type_.shape if isinstance(type_, ShapedType) else None for type_ in types]
-    shape = broadcast_shapes("elementwise", [t for t in types if isinstance(t, ShapedType)])
-    dims = domain(shape)
-    maps = tuple(() if own is None else broadcast_map(dims, own) for own in shapes)
-    return dims, shape, (AxisKind.PARALLEL,) * len(dims), maps
+    reads = tuple(
+        Read(value, () if own is None else broadcast_map(dims, own))
+        for value, own in zip(values, shapes, strict=True)
+    )
+    kinds = (AxisKind.PARALLEL,) * len(dims)
+    return Structure(dims, shape, kinds, reads, (identity_map(dims),), body, family=Family())
 
 
 def lift(word: OpDef[P, Value], dtypes: Sequence[DType]) -> OpDef[P, Value]:
@@ -224,10 +240,17 @@ def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
 
 @cast.structure
 def cast_loops(x: Value, *, dtype: DType, mode: Rounding) -> Structure:
+    return pointwise_structure(casting_word(dtype, mode), (x,))
+
+
+@cache
+def casting_word(dtype: DType, mode: Rounding) -> Word:
+    """The scalar word of a cast."""
+
     def word(value: Value) -> Value:
         return casting.cast(value, dtype=dtype, mode=mode)
 
-    return pointwise_structure(word, (x,))
+    return word
 
 
 cast.samples(

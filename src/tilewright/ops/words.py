@@ -96,8 +96,14 @@ def word(
             dtype = require_dtype(label, require_same_dtype(label, *values), on)
             return gives or dtype
 
+        known: dict[tuple[DType, ...], Type] = {}
+
         def infer(*values: Value) -> Type:
-            return ScalarType(result_dtype(name, *values))
+            dtypes = tuple([dtype_of(value) for value in values])
+            found = known.get(dtypes)
+            if found is None:
+                found = known[dtypes] = ScalarType(result_dtype(name, *values))
+            return found
 
         DTYPE_RULES[name] = result_dtype
         opdef.infer = infer

@@ -13,19 +13,11 @@ from tilewright.ir.types import ScalarType
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.passes.elements import Elements
+from tilewright.passes.facts import Kind, direct_reads
 from tilewright.passes.guards import guard
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nests import Nest
-from tilewright.passes.nodes import (
-    Kind,
-    Node,
-    direct_reads,
-    index_exprs,
-    is_conversion,
-    is_covering,
-    is_identity,
-    make_node,
-)
+from tilewright.passes.nodes import Node, is_conversion, is_covering, make_node
 from tilewright.passes.order import in_order
 from tilewright.passes.plan import Plan, Target, previous_version, tied_root
 from tilewright.passes.scans import ScanNest, is_scan
@@ -132,7 +124,7 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         if may_be_free(node, computed):
             node.kind = Kind.FREE
             node.is_view = True
-            if direct_reads(structure) and direct_reads(structure)[0].value in computed:
+            if any(read.value in computed for read in direct_reads(structure)):
                 computed.add(node.result)
         elif node.kind is not Kind.WRITE:
             computed.add(node.result)
@@ -161,15 +153,19 @@ def structure_of(op: Operation) -> Structure | None:
 
 def may_be_free(node: Node, computed: set[Value]) -> bool:
     """True for rearrangements, fills, and conversions of what is in memory."""
-    structure = node.structure
-    if node.kind is not Kind.POINT or structure.write_mask or not is_identity(structure):
+    facts, structure = node.facts, node.structure
+    if len(facts.direct) > 1 or node.kind is not Kind.POINT:
         return False
-    reads = direct_reads(structure)
-    if not reads:
-        return node.cost <= FREE_COST
-    if len(reads) != 1 or index_exprs(reads[0]) is None:
+    if structure.write_mask or not facts.is_identity:
         return False
-    return node.is_move or (is_conversion(node.op) and reads[0].value not in computed)
+    if not facts.direct:
+        return facts.body.cost <= FREE_COST
+    [(number, indices)] = facts.direct
+    if indices is None:
+        return False
+    return node.is_move or (
+        is_conversion(node.op) and structure.reads[number].value not in computed
+    )
 
 
 def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> None:

@@ -13,16 +13,19 @@ from tilewright.ir.core import Value
 from tilewright.ir.structure import Index, Indirect, Read
 from tilewright.ir.types import ScalarType, Shape
 from tilewright.ops import arith, loop
-from tilewright.passes.nodes import (
+from tilewright.passes.facts import (
+    Facts,
     Indices,
     Kind,
-    Node,
+    compose,
     compose_mask,
     element_dtype,
+    index_exprs,
     replaced,
     shaped,
 )
-from tilewright.passes.scopes import Scope
+from tilewright.passes.nodes import Node
+from tilewright.passes.scopes import Place, Scope
 from tilewright.passes.storage import Storage
 
 if TYPE_CHECKING:
@@ -30,13 +33,15 @@ if TYPE_CHECKING:
     from tilewright.passes.lowering import Lowering
 
 Mask = tuple[Constraint, ...]
+Point = dict[Symbol, Expr]
 
 
 class Elements:
     """Evaluates elements for one nest.
 
     Memory is read in `base`, the scope around the nest, or further in: never outside of it.
-    `kept` maps values that an earlier pass over the row has put aside to where they are.
+    `kept` maps values that an earlier pass over the row has put aside to where they are, `points`
+    what nodes of one family compute at a place to the point of their domain and what they read.
     """
 
     def __init__(self, lowering: Lowering, base: Scope, group: Group | None = None) -> None:
@@ -45,55 +50,87 @@ class Elements:
         self.scopes = lowering.scopes
         self.base = base
         self.kept: dict[Value, tuple[Storage, Indices]] = {}
+        self.points: dict[tuple[Facts, Place], tuple[Point, tuple[Place, ...] | None]] = {}
 
-    def scope_of(self, indices: Indices, mask: Mask) -> Scope:
-        """The outermost scope of the nest in which `indices` and `mask` are known."""
-        home = self.scopes.home((*indices, *(c.expr for c in mask)) if mask else indices)
+    def scope_of(self, place: Place) -> Scope:
+        """The outermost scope of the nest in which `place` is known."""
+        home = self.scopes.scope_of(place)
         return home if home.depth > self.base.depth else self.base
 
     def element(self, value: Value, indices: Indices, mask: Mask = ()) -> Value:
         """Element `indices` of `value`; where `mask` does not hold, memory is not touched."""
+        return self.at(value, self.scopes.place(indices, mask))
+
+    def at(self, value: Value, place: Place) -> Value:
+        """The element of `value` at `place`."""
         if isinstance(value.type, ScalarType):
             return self.lowering.scalar(value)
-        node = self.lowering.nodes.get(value)
-        if node is not None and node.kind is Kind.REDUCE and node.is_pending:
-            mask = ()
-        scope = self.scope_of(indices, mask)
-        key = (value, indices, mask)
+        if place.mask and self.is_reduced(value):
+            place = self.scopes.place(place.indices, ())
+        scope = self.scope_of(place)
+        key = value, place
         found = scope.memo.get(key)
         if found is None:
-            found = scope.memo[key] = self._element(value, indices, mask, scope)
+            found = scope.memo[key] = self.evaluate(value, place, scope)
         return found
+
+    def is_reduced(self, value: Value) -> bool:
+        """True for the result of a reduction of the nest."""
+        node = self.lowering.nodes.get(value)
+        return node is not None and node.kind is Kind.REDUCE and node.is_pending
 
     def remember(self, value: Value, indices: Indices, scalar: Value) -> None:
         """`scalar` is element `indices` of `value`."""
-        self.scope_of(indices, ()).memo[value, indices, ()] = scalar
+        place = self.scopes.place(indices, ())
+        self.scope_of(place).memo[value, place] = scalar
 
-    def _element(self, value: Value, indices: Indices, mask: Mask, scope: Scope) -> Value:
+    def evaluate(self, value: Value, place: Place, scope: Scope) -> Value:
+        """The element of `value` at `place`, loaded or computed in `scope`."""
         kept = self.kept.get(value)
         if kept is not None:
             storage, own = kept
-            return self.load(storage, own, mask, self.scope_of(own, mask))
+            aside = self.scopes.place(own, place.mask)
+            return self.load(storage, aside, self.scope_of(aside))
         storage = self.lowering.stored.get(value)
         if storage is not None:
-            return self.load(storage, indices, mask, scope)
+            return self.load(storage, place, scope)
         node = self.lowering.nodes.get(value)
         if node is None or not (node.is_view or node.group is self.group):
             raise InternalError(f"{value.name or 'a value'} of type {value.type} is not computed")
-        return self.compute(node, point_of(node, indices), mask, scope)
+        return self.compute(node, place, scope)
 
-    def load(self, storage: Storage, indices: Indices, mask: Mask, scope: Scope) -> Value:
+    def load(self, storage: Storage, place: Place, scope: Scope) -> Value:
         """One load."""
-        index = self.scopes.indices(indices)
-        condition = self.scopes.condition(mask)
+        index = self.scopes.indices(place.indices)
+        condition = self.scopes.condition(place.mask)
         with self.scopes.at(scope):
             return loop.load(storage.buffer, index, condition)
 
-    def compute(self, node: Node, point: dict[Symbol, Expr], mask: Mask, scope: Scope) -> Value:
-        """The scalar that a pointwise `node` gives at `point`."""
-        return self.apply(node, point, self.reads(node, point, mask), scope)[0]
+    def compute(self, node: Node, place: Place, scope: Scope) -> Value:
+        """The element of the result of a pointwise `node` at `place`."""
+        key = node.facts, place
+        found = self.points.get(key)
+        if found is None:
+            point = point_of(node, place.indices)
+            found = self.points[key] = point, self.plain_places(node, point, place.mask)
+        point, places = found
+        if places is None or node.unproven:
+            scalars = self.reads(node, point, place.mask)
+        else:
+            given = zip(node.structure.reads, places, strict=True)
+            scalars = [self.at(read.value, where) for read, where in given]
+        return self.apply(node, point, scalars, scope)[0]
 
-    def reads(self, node: Node, point: dict[Symbol, Expr], mask: Mask = ()) -> list[Value]:
+    def plain_places(self, node: Node, point: Point, mask: Mask) -> tuple[Place, ...] | None:
+        """What `node` reads at `point`; None where that is more than elements of known index."""
+        structure = node.structure
+        exprs = [index_exprs(read) for read in structure.reads if not read.mask]
+        known = [indices for indices in exprs if indices is not None]
+        if structure.tests or len(known) < len(structure.reads):
+            return None
+        return tuple([self.scopes.place(compose(indices, point), mask) for indices in known])
+
+    def reads(self, node: Node, point: Point, mask: Mask = ()) -> list[Value]:
         """The scalars that the body of `node` takes at `point`: its reads, then its tests."""
         scalars: list[Value] = []
         for number, read in enumerate(node.structure.reads):
@@ -104,16 +141,16 @@ class Elements:
         return scalars
 
     def apply(
-        self, node: Node, point: dict[Symbol, Expr], scalars: list[Value], scope: Scope
+        self, node: Node, point: Point, scalars: list[Value], scope: Scope
     ) -> tuple[Value, ...]:
         """What the body of `node` gives for `scalars` at `point`."""
-        structure = node.structure
-        dims = tuple(point[dim] for dim in structure.dims)
-        index = self.scopes.indices(dims) if node.uses_index else ()
+        structure, index = node.structure, ()
+        if node.facts.body.uses_index:
+            index = self.scopes.indices([point[dim] for dim in structure.dims])
         with self.scopes.at(scope, node.op.span if node.op else None):
             return structure.body(tuple(scalars), index)
 
-    def contributions(self, node: Node, point: dict[Symbol, Expr]) -> tuple[Value, ...]:
+    def contributions(self, node: Node, point: Point) -> tuple[Value, ...]:
         """What the body of `node` gives at `point`, in the innermost scope."""
         return self.apply(node, point, self.reads(node, point), self.scopes.current)
 
@@ -124,7 +161,7 @@ class Elements:
     def read(
         self,
         read: Read,
-        point: dict[Symbol, Expr],
+        point: Point,
         mask: Mask,
         scalars: list[Value],
         *,
@@ -141,13 +178,13 @@ class Elements:
         if condition is None or self._is_masked(read.value):
             return found
         zero = self.zero(element_dtype(read.value))
-        with self.scopes.at(self.scope_of(indices, whole)):
+        with self.scopes.at(self.scope_of(self.scopes.place(indices, whole))):
             return arith.select(condition, found, zero)
 
     def indices(
         self,
         given: Sequence[Index],
-        point: dict[Symbol, Expr],
+        point: Point,
         mask: Mask,
         scalars: Sequence[Value],
     ) -> Indices:
@@ -174,27 +211,23 @@ class Elements:
         index: Indirect,
         axis: int,
         scalars: Sequence[Value],
-        point: dict[Symbol, Expr],
+        point: Point,
         mask: Mask,
     ) -> Expr:
         """A checked data-dependent index, as an expression of a fresh symbol."""
         bound = replaced(as_expr(index.bound), point)
         return self.check(scalars[index.read], bound, axis, point, mask)
 
-    def checked(
-        self, indices: Indices, shape: Shape, point: dict[Symbol, Expr], mask: Mask
-    ) -> Indices:
+    def checked(self, indices: Indices, shape: Shape, point: Point, mask: Mask) -> Indices:
         """`indices`, each after a check."""
         return tuple(
             self.check(self.scopes.index(index), as_expr(bound), axis, point, mask)
             for axis, (index, bound) in enumerate(zip(indices, shape, strict=True))
         )
 
-    def check(
-        self, given: Value, bound: Expr, axis: int, point: dict[Symbol, Expr], mask: Mask
-    ) -> Expr:
+    def check(self, given: Value, bound: Expr, axis: int, point: Point, mask: Mask) -> Expr:
         """An index after a check, as an expression of a fresh symbol."""
-        scope = self.scope_of(tuple(point.values()), mask)
+        scope = self.scope_of(self.scopes.place(tuple(point.values()), mask))
         limit = self.scopes.index(bound)
         condition = self.scopes.condition(mask)
         key = (given, limit, condition, axis)
@@ -214,10 +247,10 @@ def zero_of(dtype: DType) -> int | float | bool:
     return 0.0 if dtype.is_float() else 0
 
 
-def point_of(node: Node, indices: Indices) -> dict[Symbol, Expr]:
+def point_of(node: Node, indices: Indices) -> Point:
     """The point of the domain at which a pointwise `node` gives element `indices`."""
     (write,) = node.structure.writes
-    point: dict[Symbol, Expr] = {}
+    point: Point = {}
     for index, given in zip(write, indices, strict=True):
         if isinstance(index, Expr) and len(index.terms) == 1 and not index.const:
             [(atom, factor)] = index.terms.items()

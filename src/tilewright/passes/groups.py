@@ -7,28 +7,59 @@ group when everything it needs from the group is the element of the row at hand.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, const, less, symbols
 from tilewright.ir.types import Dim
-from tilewright.passes.nodes import Indices, Kind, Leaf, Node, compose
+from tilewright.passes.facts import Facts, Indices, Kind, compose
+from tilewright.passes.nodes import Leaf, Node
 from tilewright.passes.storage import Storage
 
 OPEN_GROUPS = 8
 """How many of the newest groups an operation may join."""
 
 
-class Group:
-    """Nodes that share rows. `options` maps a possible number of row axes to their extents."""
+Rows = dict[int, tuple[Dim, ...]]
+"""Possible numbers of row axes, with their extents."""
 
-    __slots__ = ("_elements", "_mappings", "_symbols", "domains", "index", "nodes", "options")
+
+@dataclass(eq=False, slots=True)
+class Position:
+    """Where the loops of a group are in the domain of a node, and in what it writes.
+
+    `element` is None where an index of what it writes is data.
+    """
+
+    point: dict[Symbol, Expr]
+    element: Indices | None
+
+
+class Group:
+    """Nodes that share rows.
+
+    `options` are the row axes that all of them allow, `families` the facts that they have.
+    """
+
+    __slots__ = (
+        "_aligned",
+        "_positions",
+        "_symbols",
+        "domains",
+        "families",
+        "index",
+        "nodes",
+        "options",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.nodes: list[Node] = []
         self.domains: set[tuple[Dim, ...]] = set()
-        self.options: dict[int, tuple[Dim, ...]] | None = None
+        self.families: set[Facts] = set()
+        self.options: Rows | None = None
         self._symbols: dict[tuple[int, Dim], Symbol] = {}
-        self._mappings: dict[Node, dict[Symbol, Expr]] = {}
-        self._elements: dict[Node, Indices | None] = {}
+        self._positions: dict[Facts, Position] = {}
+        self._aligned: dict[tuple[Facts, Indices, Facts], bool] = {}
 
     @property
     def rows(self) -> tuple[Dim, ...]:
@@ -45,38 +76,74 @@ class Group:
             found = self._symbols[axis, extent] = Symbol(name, 0, high)
         return found
 
-    def mapping(self, node: Node) -> dict[Symbol, Expr]:
-        """The dims of `node` as expressions over the loop variables of the group."""
-        found = self._mappings.get(node)
+    def position(self, node: Node) -> Position:
+        """The loop variables of the group as a point of the domain of `node`."""
+        facts = node.facts
+        found = self._positions.get(facts)
         if found is None:
             dims, extents = node.structure.dims, node.structure.extents
-            found = dict.fromkeys(dims, as_expr(0))
-            for k, axis in enumerate(node.wide):
-                found[dims[axis]] = as_expr(self.symbol(k, extents[axis]))
-            self._mappings[node] = found
+            point = dict.fromkeys(dims, as_expr(0))
+            for k, axis in enumerate(facts.wide):
+                point[dims[axis]] = as_expr(self.symbol(k, extents[axis]))
+            element = None if facts.written is None else compose(facts.written, point)
+            found = self._positions[facts] = Position(point, element)
         return found
+
+    def mapping(self, node: Node) -> dict[Symbol, Expr]:
+        """The dims of `node` as expressions over the loop variables of the group."""
+        return self.position(node).point
 
     def element(self, node: Node) -> Indices | None:
         """The index of what `node` writes, over the loop variables; None where it is data."""
-        if node not in self._elements:
-            (write,) = node.structure.writes
-            exprs = tuple(index for index in write if isinstance(index, Expr))
-            known = len(exprs) == len(write)
-            self._elements[node] = compose(exprs, self.mapping(node)) if known else None
-        return self._elements[node]
+        return self.position(node).element
 
-    def options_with(self, node: Node) -> dict[int, tuple[Dim, ...]]:
-        """What is left of the options when `node` joins."""
-        extents = node.wide_extents
-        given = {k: extents[:k] for k in row_counts(node)}
-        if self.options is None:
-            return given
-        return {k: rows for k, rows in self.options.items() if given.get(k) == rows}
+    def is_aligned(self, node: Node, indices: Indices, producer: Node) -> bool:
+        """True when `indices` over the domain of `node` are the element that `producer` gives."""
+        key = node.facts, indices, producer.facts
+        found = self._aligned.get(key)
+        if found is None:
+            element = compose(indices, self.mapping(node))
+            found = self._aligned[key] = element == self.element(producer)
+        return found
+
+    def options_with(self, node: Node) -> Rows:
+        """The row axes left when `node` joins: reductions that it reads end within a row."""
+        options = self.options
+        if options is None:
+            options = row_options(node)
+        elif node.facts not in self.families:
+            given = row_options(node)
+            options = {k: rows for k, rows in options.items() if given.get(k) == rows}
+        for leaf in node.leaves:
+            producer = leaf.producer
+            if producer is not None and producer.group is self and producer.reduced:
+                most = min(producer.reduced)
+                options = {k: rows for k, rows in options.items() if k <= most}
+        return options
+
+    def add(self, node: Node, options: Rows) -> None:
+        """Takes `node`, with which the row axes are `options`."""
+        self.options = options
+        self.nodes.append(node)
+        self.domains.add(node.facts.wide_extents)
+        self.families.add(node.facts)
+        node.group = self
+        node.sources = [
+            leaf.producer for leaf in node.leaves if leaf.producer and leaf.producer.group is self
+        ]
+
+
+def row_options(node: Node) -> Rows:
+    """The row axes that `node` allows."""
+    facts = node.facts
+    if facts.rows is None:
+        facts.rows = {k: facts.wide_extents[:k] for k in row_counts(node)}
+    return facts.rows
 
 
 def row_counts(node: Node) -> set[int]:
     """How many leading wide axes of `node` may be rows."""
-    wide = len(node.wide)
+    wide = len(node.facts.wide)
     if wide == 0:
         return {0}
     if node.kind is Kind.REDUCE and (wide - 1) in node.reduced:
@@ -93,14 +160,15 @@ class Segment:
 
     def add(self, node: Node) -> None:
         """Puts `node` into the first open group that can take it, or into a new one."""
-        group = next((g for g in self.groups[-OPEN_GROUPS:] if can_join(g, node)), None)
-        if group is None:
+        for group in self.groups[-OPEN_GROUPS:]:
+            options = find_options(group, node)
+            if options:
+                break
+        else:
             group = Group(len(self.groups))
             self.groups.append(group)
-        group.options = options_with(group, node)
-        group.nodes.append(node)
-        group.domains.add(node.wide_extents)
-        node.group = group
+            options = row_options(node)
+        group.add(node, options)
         for leaf in node.leaves:
             if leaf.producer is not None:
                 leaf.producer.consumers.append(node)
@@ -135,33 +203,22 @@ class Segment:
         return groups
 
 
-def can_join(group: Group, node: Node) -> bool:
-    """True when `node` may be computed in the nest of `group`."""
-    return (
-        Kind.SCAN not in (node.kind, group.nodes[0].kind)
-        and belongs(group, node)
-        and bool(options_with(group, node))
-        and all(follows(group, node, leaf) for leaf in node.leaves)
-        and (node.storage is None or may_write(group, node, node.storage))
-    )
+def find_options(group: Group, node: Node) -> Rows | None:
+    """The row axes that are possible when `node` joins `group`; None or {} when it must not."""
+    if node.kind is Kind.SCAN or group.nodes[0].kind is Kind.SCAN or not belongs(group, node):
+        return None
+    options = group.options_with(node)
+    for leaf in node.leaves:
+        if not options or not follows(group, node, leaf):
+            return None
+    return options if node.storage is None or may_write(group, node, node.storage) else None
 
 
 def belongs(group: Group, node: Node) -> bool:
     """Shares its whole domain, or a value, with a node of the group."""
-    if node.wide_extents in group.domains:
+    if node.facts.wide_extents in group.domains:
         return True
     return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
-
-
-def options_with(group: Group, node: Node) -> dict[int, tuple[Dim, ...]]:
-    """The row axes that are possible when `node` joins: reductions it reads end within a row."""
-    options = group.options_with(node)
-    for leaf in node.leaves:
-        producer = leaf.producer
-        if producer is not None and producer.group is group and producer.reduced:
-            most = min(producer.reduced)
-            options = {k: rows for k, rows in options.items() if k <= most}
-    return options
 
 
 def follows(group: Group, node: Node, leaf: Leaf) -> bool:
@@ -177,7 +234,7 @@ def follows(group: Group, node: Node, leaf: Leaf) -> bool:
         producer.group is group
         and producer.kind is not Kind.WRITE
         and leaf.indices is not None
-        and compose(leaf.indices, group.mapping(node)) == group.element(producer)
+        and group.is_aligned(node, leaf.indices, producer)
     )
 
 
@@ -200,7 +257,7 @@ def may_write(group: Group, node: Node, storage: Storage) -> bool:
 def is_injective(node: Node) -> bool:
     """True when every point of the domain writes an element of its own: an axis for each dim."""
     (write,) = node.structure.writes
-    dims = {node.structure.dims[axis] for axis in node.wide}
+    dims = {node.structure.dims[axis] for axis in node.facts.wide}
     alone: set[Symbol] = set()
     for index in write:
         inside = dims.intersection(symbols(index)) if isinstance(index, Expr) else dims

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.ir.affine import Constraint, Expr, Symbol, implies, less, less_equal
+from tilewright.ir.affine import Constraint, Expr, implies, less, less_equal
 from tilewright.ir.structure import Index, Indirect
 from tilewright.ir.types import Dim, ScalarType, Shape, element_count
 from tilewright.ops import loop
 from tilewright.ops.extents import same_dim
 from tilewright.ops.shape import reshape
+from tilewright.passes.facts import is_inside, is_whole_axis, shaped
 from tilewright.passes.groups import window
-from tilewright.passes.nodes import Node, shaped
+from tilewright.passes.nodes import Node
 
 if TYPE_CHECKING:
     from tilewright.passes.lowering import Lowering
@@ -29,16 +30,16 @@ WRITE = -1
 
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
-    structure = node.structure
+    structure, facts = node.structure, node.facts
     if node.op is not None and node.op.opdef is reshape:
         check_count(lowering, node)
     if 0 in structure.extents:
         return
-    for number, read in enumerate(structure.reads):
+    for number, read in enumerate(() if facts.is_inside else structure.reads):
         if isinstance(read.value.type, ScalarType):
             continue
         shape = shaped(read.value).shape
-        if not is_inside(node, read.indices, shape):
+        if not is_inside(facts.extents, read.indices, shape):
             if read.mask:
                 prove_masked(lowering, node, number, read.indices, read.mask, shape)
             else:
@@ -46,30 +47,11 @@ def guard(lowering: Lowering, node: Node) -> None:
     if node.dest is not None:
         (write,) = structure.writes
         shape = shaped(node.dest).shape
-        if not is_inside(node, write, shape):
+        if not is_inside(facts.extents, write, shape):
             if structure.write_mask:
                 prove_masked(lowering, node, WRITE, write, structure.write_mask, shape)
             else:
                 check_window(lowering, node, WRITE, write, shape)
-
-
-def is_inside(node: Node, indices: Sequence[Index], shape: Shape) -> bool:
-    """True when each index is plainly a whole axis of `shape`, or checked elsewhere."""
-    extents = node.extents
-    for index, extent in zip(indices, shape, strict=True):
-        if not (isinstance(index, Indirect) or is_whole_axis(index, extent, extents)):
-            return False
-    return True
-
-
-def is_whole_axis(index: Expr, extent: Dim, extents: dict[Symbol, Dim]) -> bool:
-    """True for an iteration symbol that runs over `extent`, and for index 0."""
-    if not index.terms:
-        return isinstance(extent, int) and 0 <= index.const < extent
-    if len(index.terms) > 1 or index.const:
-        return False
-    [(atom, factor)] = index.terms.items()
-    return factor == 1 and isinstance(atom, Symbol) and extents.get(atom) == extent
 
 
 def check_count(lowering: Lowering, node: Node) -> None:
@@ -87,11 +69,11 @@ def check_window(
 ) -> None:
     """Checks the corners of a window where it may leave an array of `shape`."""
     for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
-        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.extents):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.facts.extents):
             continue
         found = window(node, (index,))
         if found is None:
-            node.unproven.add(number)
+            node.unproven += (number,)
             continue
         [(low, high)] = found
         corners: list[Expr] = []
@@ -122,11 +104,11 @@ def prove_masked(
     """Marks a masked access for checks by element unless its mask keeps it inside."""
     facts = [*mask, *domain_facts(node), *lowering.facts]
     for index, extent in zip(indices, shape, strict=True):
-        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.extents):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.facts.extents):
             continue
         claims = Constraint.less_equal(0, index), Constraint.less(index, extent)
         if not all(implies(facts, claim) for claim in claims):
-            node.unproven.add(number)
+            node.unproven += (number,)
             return
 
 

@@ -15,6 +15,7 @@ from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType, 
 from tilewright.ops import loop
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
+from tilewright.passes.facts import Facts, Indices, Kind, compose, shaped
 from tilewright.passes.groups import (
     Group,
     Segment,
@@ -24,17 +25,7 @@ from tilewright.passes.groups import (
     write_window,
 )
 from tilewright.passes.guards import guard
-from tilewright.passes.nodes import (
-    Indices,
-    Kind,
-    Leaf,
-    Node,
-    compose,
-    direct_reads,
-    index_exprs,
-    make_node,
-    shaped,
-)
+from tilewright.passes.nodes import Leaf, Node, make_node
 from tilewright.passes.plan import Plan, Target
 from tilewright.passes.scopes import Scopes, require
 from tilewright.passes.storage import Storage
@@ -58,6 +49,7 @@ class Lowering:
         self.scalars: dict[Value, Value] = {}
         self.stored: dict[Value, Storage] = {}
         self.nodes: dict[Value, Node] = {}
+        self._behind: dict[tuple[Facts, Indices], Indices] = {}
         self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
         self.globals: set[Value] = set()
         self.facts: list[Constraint] = []
@@ -208,31 +200,41 @@ class Lowering:
 
     def resolve(self, value: Value, indices: Indices | None) -> Leaf | None:
         """The element read, once rearrangements are looked through; None where nothing is read."""
-        while value not in self.stored:
+        while True:
+            storage = self.stored.get(value)
+            if storage is not None:
+                return Leaf(value, indices, None, storage)
             node = self.nodes.get(value)
-            if node is None or node.kind is not Kind.FREE:
-                break
-            reads = direct_reads(node.structure)
-            if not reads:
+            if node is None:
+                return Leaf(value, indices)
+            if node.kind is not Kind.FREE:
+                return Leaf(value, indices, node if node.is_pending else None, node.storage)
+            if not node.facts.direct:
                 return None
-            inner = index_exprs(reads[0])
-            if indices is not None and inner is not None:
-                (write,) = node.structure.writes
-                dims = node.structure.dims
-                assert len(write) == len(dims)
-                indices = compose(inner, dict(zip(dims, indices, strict=True)))
-            else:
-                indices = None
-            value = reads[0].value
-        node = None if value in self.stored else self.nodes.get(value)
-        return Leaf(
-            value, indices, node if node and node.is_pending else None, self.storage_of(value)
-        )
+            number, inner = node.facts.direct[0]
+            value = node.structure.reads[number].value
+            indices = None if inner is None or indices is None else self.behind(node, indices)
+
+    def behind(self, node: Node, indices: Indices) -> Indices:
+        """The element that a rearrangement has as its element `indices`."""
+        key = node.facts, indices
+        found = self._behind.get(key)
+        if found is None:
+            [(_, inner)] = node.facts.direct
+            assert inner is not None and node.facts.is_identity
+            point = dict(zip(node.structure.dims, indices, strict=True))
+            found = self._behind[key] = compose(inner, point)
+        return found
 
     def find_leaves(self, node: Node) -> list[Leaf]:
         """What `node` reads, once rearrangements are looked through."""
-        found = (self.resolve(r.value, index_exprs(r)) for r in direct_reads(node.structure))
-        return [leaf for leaf in found if leaf is not None]
+        reads = node.structure.all_reads
+        leaves: list[Leaf] = []
+        for number, indices in node.facts.direct:
+            leaf = self.resolve(reads[number].value, indices)
+            if leaf is not None:
+                leaves.append(leaf)
+        return leaves
 
     def enqueue(self, node: Node) -> None:
         """Puts a node that computes or writes something into the segment."""
@@ -379,14 +381,16 @@ class Lowering:
     def separate(self, node: Node) -> None:
         """Has a write not read, at another element, the memory that it writes."""
         assert node.storage is not None
-        for read in direct_reads(node.structure):
-            leaf = self.resolve(read.value, index_exprs(read))
-            if leaf is None or leaf.storage is not node.storage or read.value is node.dest:
+        reads = node.structure.all_reads
+        for number, indices in node.facts.direct:
+            value = reads[number].value
+            leaf = self.resolve(value, indices)
+            if leaf is None or leaf.storage is not node.storage or value is node.dest:
                 continue
             (write,) = node.structure.writes
             if leaf.indices == write or is_apart(window(node, leaf.indices), write_window(node)):
                 continue
-            self.detach(read.value)
+            self.detach(value)
 
     def detach(self, value: Value) -> None:
         """Gives `value` memory of its own."""

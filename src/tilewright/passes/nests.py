@@ -12,18 +12,11 @@ from tilewright.ir.types import Dim
 from tilewright.ops import loop
 from tilewright.passes import combine as combining
 from tilewright.passes.elements import Elements, zero_of
+from tilewright.passes.facts import Indices, Kind, compose_mask, element_dtype, shaped
 from tilewright.passes.groups import Group, is_injective, moves_with
 from tilewright.passes.guards import WRITE
 from tilewright.passes.lowering import Lowering
-from tilewright.passes.nodes import (
-    CHEAP,
-    Indices,
-    Kind,
-    Node,
-    compose_mask,
-    element_dtype,
-    shaped,
-)
+from tilewright.passes.nodes import CHEAP, Node
 from tilewright.passes.storage import Storage
 
 Store = Callable[[], None]
@@ -67,7 +60,7 @@ class Nest:
 
     def has_lanes(self, node: Node) -> bool:
         """True when `node` walks an axis inside a row."""
-        return len(node.wide) > len(self.rows)
+        return len(node.facts.wide) > len(self.rows)
 
     def is_lane_reduction(self, node: Node) -> bool:
         """True when `node` reduces the axis inside a row."""
@@ -77,17 +70,10 @@ class Nest:
         """True when `node` accumulates from row to row."""
         return node.kind is Kind.REDUCE and any(k < len(self.rows) for k in node.reduced)
 
-    def producers(self, node: Node) -> list[Node]:
-        """The nodes of the group that `node` reads."""
-        found = (leaf.producer for leaf in node.leaves)
-        return [p for p in found if p is not None and p.group is self.group]
-
     def set_levels(self) -> None:
         """The level of each node: how many passes over the row must come before it."""
         for node in self.group.nodes:
-            node.level = max(
-                (p.level + self.is_lane_reduction(p) for p in self.producers(node)), default=0
-            )
+            node.level = max((p.level + self.is_lane_reduction(p) for p in node.sources), default=0)
 
     def live_nodes(self) -> list[Node]:
         """Roots and all they need, in program order."""
@@ -95,7 +81,7 @@ class Nest:
         for node in reversed(self.group.nodes):
             if node in live or node.kind is Kind.WRITE or node in self.buffered:
                 live.add(node)
-                live.update(self.producers(node))
+                live.update(node.sources)
         return [node for node in self.group.nodes if node in live]
 
     def plan(self) -> None:
@@ -123,8 +109,8 @@ class Nest:
 
     def pass_of(self, node: Node) -> Pass:
         """The pass over the row in which `node` is done."""
-        extent = node.wide_extents[len(self.rows)]
-        dim = node.structure.dims[node.wide[len(self.rows)]]
+        extent = node.facts.wide_extents[len(self.rows)]
+        dim = node.structure.dims[node.facts.wide[len(self.rows)]]
         key = node.level, extent, node.kind is Kind.WRITE and not moves_with(node, dim)
         return self.passes.setdefault(key, Pass(*key))
 
@@ -146,7 +132,7 @@ class Nest:
                         seen.kept.append(node)
                     self.last_needed[node] = each
                     continue
-                stack += [p for p in self.producers(node) if self.may_repeat(p)]
+                stack += [p for p in node.sources if self.may_repeat(p)]
             each.order = sorted(filter(self.may_repeat, visited), key=places.__getitem__)
 
     def may_repeat(self, node: Node) -> bool:
@@ -165,8 +151,8 @@ class Nest:
             if each in visited:
                 continue
             visited.add(each)
-            total += each.cost
-            stack += [p for p in self.producers(each) if self.may_repeat(p)]
+            total += each.facts.body.cost
+            stack += [p for p in each.sources if self.may_repeat(p)]
         return total > CHEAP
 
     def ordered_passes(self) -> list[Pass]:
@@ -348,7 +334,7 @@ class Nest:
 
     def dtypes(self, node: Node) -> tuple[Value, ...]:
         """Stand-ins with the dtypes of the contributions of `node`."""
-        first, *rest = node.gives
+        first, *rest = node.facts.body.gives
         wide = (combining.accumulated(first), *rest)
         return tuple(self.scopes.constant(zero_of(dtype), dtype) for dtype in wide)
 

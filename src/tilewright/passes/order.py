@@ -12,7 +12,8 @@ from typing import Any
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import Effect
 from tilewright.ir.opdef import OpDef
-from tilewright.passes.nodes import Kind, Node
+from tilewright.passes.facts import Kind
+from tilewright.passes.nodes import Node
 
 LATE: set[OpDef[..., Any]] = set()
 """Operations that are put off until something needs them (filled by what lowers them)."""

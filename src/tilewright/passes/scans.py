@@ -11,9 +11,10 @@ from tilewright.ir.structure import AxisKind, Read
 from tilewright.ir.types import ScalarType
 from tilewright.ops import loop
 from tilewright.passes.elements import Elements
+from tilewright.passes.facts import element_dtype
 from tilewright.passes.groups import Group
 from tilewright.passes.lowering import Lowering
-from tilewright.passes.nodes import Node, element_dtype
+from tilewright.passes.nodes import Node
 from tilewright.passes.storage import Storage
 
 Point = dict[Symbol, Expr]

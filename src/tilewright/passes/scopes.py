@@ -45,6 +45,22 @@ class Scope:
         self.memo: dict[Any, Value] = {}
 
 
+class Place:
+    """An element of an array, to be read where `mask` holds: equal places are one object.
+
+    `scope` is the outermost one in which its symbols have values, as of the `moment` at which it
+    was found.
+    """
+
+    __slots__ = ("indices", "mask", "moment", "scope")
+
+    def __init__(self, indices: tuple[Expr, ...], mask: tuple[Constraint, ...], scope: Scope):
+        self.indices = indices
+        self.mask = mask
+        self.scope = scope
+        self.moment = -1
+
+
 class Emission:
     """A place to emit to, for the duration of a `with`; entered often, hence a class."""
 
@@ -78,6 +94,8 @@ class Scopes:
         self.stack: list[Scope] = [Scope(builder.block, 0)]
         self.values: dict[Symbol, Value] = {}
         self.homes: dict[Symbol, Scope] = {}
+        self.moment = 0
+        self._places: dict[tuple[object, object], Place] = {}
         self._symbols: dict[Expr, tuple[Symbol, ...]] = {}
 
     @property
@@ -100,13 +118,13 @@ class Scopes:
 
     def define(self, symbol: Symbol, value: Value) -> None:
         """`value`, of the innermost scope, is what `symbol` stands for."""
-        self.values[symbol] = value
-        self.homes[symbol] = self.current
+        self.define_in(self.current, symbol, value)
 
     def define_in(self, scope: Scope, symbol: Symbol, value: Value) -> None:
         """`value`, of `scope`, is what `symbol` stands for."""
         self.values[symbol] = value
         self.homes[symbol] = scope
+        self.moment += 1
 
     def home(self, exprs: Iterable[Expr]) -> Scope:
         """The outermost scope in which every symbol of `exprs` has a value."""
@@ -117,6 +135,20 @@ class Scopes:
                 if scope is not None and scope.depth > found.depth:
                     found = scope
         return found
+
+    def place(self, indices: tuple[Expr, ...], mask: tuple[Constraint, ...]) -> Place:
+        """The place of an element."""
+        found = self._places.get((indices, mask))
+        if found is None:
+            found = self._places[indices, mask] = Place(indices, mask, self.stack[0])
+        return found
+
+    def scope_of(self, place: Place) -> Scope:
+        """The outermost scope in which the indices and the mask of `place` are known."""
+        if place.moment != self.moment:
+            place.moment = self.moment
+            place.scope = self.home((*place.indices, *[c.expr for c in place.mask]))
+        return place.scope
 
     def symbols_of(self, expr: Expr) -> tuple[Symbol, ...]:
         """The symbols of `expr`; each expression is searched once."""
@@ -202,8 +234,8 @@ class Scopes:
         """The INDEX value of one symbol."""
         value = self.values.get(symbol)
         if value is None:
-            value = self.values[symbol] = self.leaf(symbol)
-            self.homes[symbol] = self.stack[0]
+            value = self.leaf(symbol)
+            self.define_in(self.stack[0], symbol, value)
         if value.type == INDEX_SCALAR:
             return value
         home = self.homes[symbol]

@@ -9,7 +9,8 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import BufferType, Shape
 
 if TYPE_CHECKING:
-    from tilewright.passes.nodes import Indices, Node
+    from tilewright.passes.facts import Indices
+from tilewright.passes.nodes import Node
 
 
 @dataclass(eq=False, slots=True)
