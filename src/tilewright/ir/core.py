@@ -112,13 +112,15 @@ class Operation(Printable):
         return value
 
     @property
-    def inputs(self) -> Iterator[Value]:
+    def inputs(self) -> Sequence[Value]:
         """All operand values, in order, variadic ones flattened and absent ones skipped."""
+        found: list[Value] = []
         for entry in self.operands:
             if isinstance(entry, Value):
-                yield entry
+                found.append(entry)
             elif entry is not None:
-                yield from entry
+                found.extend(entry)
+        return found
 
     @property
     def name(self) -> str:

@@ -46,7 +46,13 @@ class Cloner:
 
     def operands(self, op: Operation) -> tuple[Any, ...]:
         """The copies of the operand entries of `op`."""
-        return tuple(map(self.entry, op.operands))
+        copies = self.mapping
+        return tuple(
+            [
+                copies.get(entry, entry) if isinstance(entry, Value) else self.entry(entry)
+                for entry in op.operands
+            ]
+        )
 
     def bind(self, old: Value, new: Value) -> None:
         """Makes `new` the copy of `old`: same name and, unless fresh, the same symbol."""
@@ -80,7 +86,7 @@ class Cloner:
         """A copy of `op` at the end of the builder's block; its results are bound."""
         operands = self.operands(op)
         regions = tuple(map(self.block, op.regions))
-        attrs = dict(op.attrs)
+        attrs = op.attrs
         types = tuple([value.type for value in op.results])
         if self.symbols:
             attrs = {name: self.attr(given) for name, given in op.attrs.items()}

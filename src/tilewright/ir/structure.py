@@ -50,13 +50,13 @@ class Read:
 class Family:
     """What structures share that differ in the values they read alone, all of the same types.
 
-    `facts` is what lowering has found out about them.
+    `traits` is what lowering has found out about them.
     """
 
-    __slots__ = ("facts",)
+    __slots__ = ("traits",)
 
     def __init__(self) -> None:
-        self.facts: Any = None
+        self.traits: Any = None
 
 
 @dataclass(eq=False, slots=True)

@@ -6,12 +6,13 @@ Valid regions must be provably the same. The whole physical shape is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ParamSpec
 
 from tilewright.dtypes import BOOL, FP16, FP32, INT32, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
+from tilewright.ir.builder import Builder, as_types
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import OpDef, op
@@ -42,7 +43,6 @@ from tilewright.ops.sampling import (
 from tilewright.ops.words import DTYPE_RULES, dtype_of, require_same_dtype, where
 
 P = ParamSpec("P")
-Word = Callable[..., Value]
 
 
 def pointwise_type(name: str, dtype: DType, values: Sequence[Value]) -> Type:
@@ -66,17 +66,19 @@ def require_elements(name: str, values: Sequence[Value]) -> None:
             raise ArgumentTypeMismatch(f"{name}: {value.type} is not a tensor, tile or scalar")
 
 
-def pointwise_structure(word: Word, values: Sequence[Value]) -> Structure:
+def pointwise_structure(word: OpDef[..., Any], values: Sequence[Value], **attrs: Any) -> Structure:
     """`word` at every point of the broadcast shape of `values`."""
-    operands: list[Any] = [word]
+    operands: list[Any] = []
     for value in values:
         type_: Any = value.type
         operands += (None if isinstance(type_, ScalarType) else type_.shape, type_.dtype)
-    return _pointwise(*operands).reading(values)
+    return _pointwise(word, tuple(attrs.items()), *operands).reading(values)
 
 
 @lru_cache(maxsize=1024)
-def _pointwise(word: Word, *operands: Any) -> Structure:
+def _pointwise(
+    word: OpDef[..., Any], attrs: tuple[tuple[str, Any], ...], *operands: Any
+) -> Structure:
     """`word` at every point; of each operand the shape, None for a scalar, and the dtype."""
     shapes, dtypes = operands[::2], operands[1::2]
     values = [
@@ -86,9 +88,12 @@ def _pointwise(word: Word, *operands: Any) -> Structure:
     shaped = [value.type for value in values if isinstance(value.type, ShapedType)]
     shape = broadcast_shapes("elementwise", shaped)
     dims = domain(shape)
+    given = dict(attrs)
+    assert word.infer is not None
+    types = as_types(word.infer(*[Value(ScalarType(dtype)) for dtype in dtypes], **given))
 
     def body(scalars: tuple[Value, ...], index: tuple[Value, ...]) -> tuple[Value, ...]:
-        return (word(*scalars),)
+        return Builder.current().emit(word, scalars, given, types=types).results
 
     reads = tuple(
         Read(value, () if own is None else broadcast_map(dims, own))
@@ -240,17 +245,7 @@ def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
 
 @cast.structure
 def cast_loops(x: Value, *, dtype: DType, mode: Rounding) -> Structure:
-    return pointwise_structure(casting_word(dtype, mode), (x,))
-
-
-@cache
-def casting_word(dtype: DType, mode: Rounding) -> Word:
-    """The scalar word of a cast."""
-
-    def word(value: Value) -> Value:
-        return casting.cast(value, dtype=dtype, mode=mode)
-
-    return word
+    return pointwise_structure(casting.cast, (x,), dtype=dtype, mode=mode)
 
 
 cast.samples(

@@ -13,7 +13,6 @@ from tilewright.ir.types import ScalarType
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.passes.elements import Elements
-from tilewright.passes.facts import Kind, direct_reads
 from tilewright.passes.guards import guard
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nests import Nest
@@ -21,6 +20,7 @@ from tilewright.passes.nodes import Node, is_conversion, is_covering, make_node
 from tilewright.passes.order import in_order
 from tilewright.passes.plan import Plan, Target, previous_version, tied_root
 from tilewright.passes.scans import ScanNest, is_scan
+from tilewright.passes.traits import Kind, direct_reads
 
 FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
@@ -64,14 +64,14 @@ def lower_block(
     extend_uses(plan, nodes)
     for value, target in (targets or {}).items():
         plan.targets.setdefault(first_version(value, nodes, plan), target)
-    for position, op in enumerate(ops[:-1]):
-        advance(lowering, position, op)
-        try:
-            lower_operation(lowering, op, nodes.get(op))
-        except TilewrightError as error:
-            error.locate(op.span)
-            raise
-    advance(lowering, len(block.ops) - 1, block.terminator)
+    try:
+        for plan.position, op in enumerate(ops):
+            plan.span = lowering.builder.span = op.span
+            if not op.opdef.terminator:
+                lower_operation(lowering, op, nodes.get(op))
+    except TilewrightError as error:
+        error.locate(plan.span)
+        raise
 
 
 def first_version(value: Value, nodes: Mapping[Operation, Node], plan: Plan) -> Value:
@@ -92,13 +92,6 @@ def replaced(value: Value, nodes: Mapping[Operation, Node]) -> Value | None:
     if node is not None and node.op is not None and node.kind is Kind.FREE and node.is_move:
         return node.structure.reads[0].value if node.op.opdef.tied else None
     return previous_version(value)
-
-
-def advance(lowering: Lowering, position: int, op: Operation) -> None:
-    """The operation at `position` is the current one."""
-    lowering.plan.position = position
-    lowering.plan.span = op.span
-    lowering.builder.span = op.span
 
 
 def end_block(lowering: Lowering) -> None:
@@ -153,14 +146,14 @@ def structure_of(op: Operation) -> Structure | None:
 
 def may_be_free(node: Node, computed: set[Value]) -> bool:
     """True for rearrangements, fills, and conversions of what is in memory."""
-    facts, structure = node.facts, node.structure
-    if len(facts.direct) > 1 or node.kind is not Kind.POINT:
+    traits, structure = node.traits, node.structure
+    if len(traits.direct) > 1 or node.kind is not Kind.POINT:
         return False
-    if structure.write_mask or not facts.is_identity:
+    if structure.write_mask or not traits.is_identity:
         return False
-    if not facts.direct:
-        return facts.body.cost <= FREE_COST
-    [(number, indices)] = facts.direct
+    if not traits.direct:
+        return traits.body.cost <= FREE_COST
+    [(number, indices)] = traits.direct
     if indices is None:
         return False
     return node.is_move or (

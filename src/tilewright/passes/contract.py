@@ -20,10 +20,10 @@ from tilewright.ops import control, loop, matmul
 from tilewright.ops.extents import constant_of
 from tilewright.ops.loop import accumulator_dtype
 from tilewright.passes.blocks import flush, lowers
-from tilewright.passes.facts import Indices, Kind, compose, direct_reads, index_exprs, shaped
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.order import LATE
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Indices, Kind, compose, direct_reads, index_exprs, shaped
 from tilewright.passes.turned import Turn
 
 

@@ -13,10 +13,13 @@ from tilewright.ir.core import Value
 from tilewright.ir.structure import Index, Indirect, Read
 from tilewright.ir.types import ScalarType, Shape
 from tilewright.ops import arith, loop
-from tilewright.passes.facts import (
-    Facts,
+from tilewright.passes.nodes import Node
+from tilewright.passes.scopes import Place, Scope
+from tilewright.passes.storage import Storage
+from tilewright.passes.traits import (
     Indices,
     Kind,
+    Traits,
     compose,
     compose_mask,
     element_dtype,
@@ -24,9 +27,6 @@ from tilewright.passes.facts import (
     replaced,
     shaped,
 )
-from tilewright.passes.nodes import Node
-from tilewright.passes.scopes import Place, Scope
-from tilewright.passes.storage import Storage
 
 if TYPE_CHECKING:
     from tilewright.passes.groups import Group
@@ -40,8 +40,9 @@ class Elements:
     """Evaluates elements for one nest.
 
     Memory is read in `base`, the scope around the nest, or further in: never outside of it.
-    `kept` maps values that an earlier pass over the row has put aside to where they are, `points`
-    what nodes of one family compute at a place to the point of their domain and what they read.
+    `kept` maps values that an earlier pass over the row has put aside to where they are. What is
+    the same for all nodes of a family is found once: in `places` where their elements are at the
+    point of the loops, in `points` the point of their domain at a place, and what they read there.
     """
 
     def __init__(self, lowering: Lowering, base: Scope, group: Group | None = None) -> None:
@@ -50,16 +51,28 @@ class Elements:
         self.scopes = lowering.scopes
         self.base = base
         self.kept: dict[Value, tuple[Storage, Indices]] = {}
-        self.points: dict[tuple[Facts, Place], tuple[Point, tuple[Place, ...] | None]] = {}
+        self.places: dict[Traits, Place] = {}
+        self.points: dict[tuple[Traits, Place], tuple[Point, tuple[Place, ...] | None]] = {}
 
     def scope_of(self, place: Place) -> Scope:
         """The outermost scope of the nest in which `place` is known."""
-        home = self.scopes.scope_of(place)
-        return home if home.depth > self.base.depth else self.base
+        scopes, base = self.scopes, self.base
+        home = place.scope if place.moment == scopes.moment else scopes.scope_of(place)
+        return home if home.depth > base.depth else base
 
     def element(self, value: Value, indices: Indices, mask: Mask = ()) -> Value:
         """Element `indices` of `value`; where `mask` does not hold, memory is not touched."""
         return self.at(value, self.scopes.place(indices, mask))
+
+    def own(self, node: Node) -> Value:
+        """The element that a `node` of the group gives at the point of its loops."""
+        place = self.places.get(node.traits)
+        if place is None:
+            assert self.group is not None
+            element = self.group.element(node)
+            assert element is not None
+            place = self.places[node.traits] = self.scopes.place(element, ())
+        return self.at(node.result, place)
 
     def at(self, value: Value, place: Place) -> Value:
         """The element of `value` at `place`."""
@@ -108,7 +121,7 @@ class Elements:
 
     def compute(self, node: Node, place: Place, scope: Scope) -> Value:
         """The element of the result of a pointwise `node` at `place`."""
-        key = node.facts, place
+        key = node.traits, place
         found = self.points.get(key)
         if found is None:
             point = point_of(node, place.indices)
@@ -145,10 +158,16 @@ class Elements:
     ) -> tuple[Value, ...]:
         """What the body of `node` gives for `scalars` at `point`."""
         structure, index = node.structure, ()
-        if node.facts.body.uses_index:
+        if node.traits.body.uses_index:
             index = self.scopes.indices([point[dim] for dim in structure.dims])
-        with self.scopes.at(scope, node.op.span if node.op else None):
-            return structure.body(tuple(scalars), index)
+        builder = self.scopes.builder
+        before = builder.block, builder.span
+        builder.block = scope.block
+        if node.op is not None:
+            builder.span = node.op.span or builder.span
+        results = structure.body(tuple(scalars), index)
+        builder.block, builder.span = before
+        return results
 
     def contributions(self, node: Node, point: Point) -> tuple[Value, ...]:
         """What the body of `node` gives at `point`, in the innermost scope."""

@@ -134,7 +134,7 @@ class FunctionLowering:
         for axis, extent in enumerate(type_.shape):
             symbol = lone_symbol(extent) if isinstance(extent, Expr) else None
             if symbol is not None:
-                self.lowering.extents.setdefault(symbol, (buffer, axis))
+                self.lowering.scopes.extents.setdefault(symbol, (buffer, axis))
 
     # ------------------------------------------------------------------ results
 

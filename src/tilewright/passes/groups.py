@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, const, less, symbols
 from tilewright.ir.types import Dim
-from tilewright.passes.facts import Facts, Indices, Kind, compose
 from tilewright.passes.nodes import Leaf, Node
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Indices, Kind, Traits, compose
 
 OPEN_GROUPS = 8
 """How many of the newest groups an operation may join."""
@@ -37,7 +37,7 @@ class Position:
 class Group:
     """Nodes that share rows.
 
-    `options` are the row axes that all of them allow, `families` the facts that they have.
+    `options` are the row axes that all of them allow, `families` the traits that they have.
     """
 
     __slots__ = (
@@ -55,11 +55,11 @@ class Group:
         self.index = index
         self.nodes: list[Node] = []
         self.domains: set[tuple[Dim, ...]] = set()
-        self.families: set[Facts] = set()
+        self.families: set[Traits] = set()
         self.options: Rows | None = None
         self._symbols: dict[tuple[int, Dim], Symbol] = {}
-        self._positions: dict[Facts, Position] = {}
-        self._aligned: dict[tuple[Facts, Indices, Facts], bool] = {}
+        self._positions: dict[Traits, Position] = {}
+        self._aligned: dict[tuple[Traits, Indices, Traits], bool] = {}
 
     @property
     def rows(self) -> tuple[Dim, ...]:
@@ -78,15 +78,15 @@ class Group:
 
     def position(self, node: Node) -> Position:
         """The loop variables of the group as a point of the domain of `node`."""
-        facts = node.facts
-        found = self._positions.get(facts)
+        traits = node.traits
+        found = self._positions.get(traits)
         if found is None:
             dims, extents = node.structure.dims, node.structure.extents
             point = dict.fromkeys(dims, as_expr(0))
-            for k, axis in enumerate(facts.wide):
+            for k, axis in enumerate(traits.wide):
                 point[dims[axis]] = as_expr(self.symbol(k, extents[axis]))
-            element = None if facts.written is None else compose(facts.written, point)
-            found = self._positions[facts] = Position(point, element)
+            element = None if traits.written is None else compose(traits.written, point)
+            found = self._positions[traits] = Position(point, element)
         return found
 
     def mapping(self, node: Node) -> dict[Symbol, Expr]:
@@ -99,7 +99,7 @@ class Group:
 
     def is_aligned(self, node: Node, indices: Indices, producer: Node) -> bool:
         """True when `indices` over the domain of `node` are the element that `producer` gives."""
-        key = node.facts, indices, producer.facts
+        key = node.traits, indices, producer.traits
         found = self._aligned.get(key)
         if found is None:
             element = compose(indices, self.mapping(node))
@@ -111,7 +111,7 @@ class Group:
         options = self.options
         if options is None:
             options = row_options(node)
-        elif node.facts not in self.families:
+        elif node.traits not in self.families:
             given = row_options(node)
             options = {k: rows for k, rows in options.items() if given.get(k) == rows}
         for leaf in node.leaves:
@@ -125,8 +125,8 @@ class Group:
         """Takes `node`, with which the row axes are `options`."""
         self.options = options
         self.nodes.append(node)
-        self.domains.add(node.facts.wide_extents)
-        self.families.add(node.facts)
+        self.domains.add(node.traits.wide_extents)
+        self.families.add(node.traits)
         node.group = self
         node.sources = [
             leaf.producer for leaf in node.leaves if leaf.producer and leaf.producer.group is self
@@ -135,15 +135,15 @@ class Group:
 
 def row_options(node: Node) -> Rows:
     """The row axes that `node` allows."""
-    facts = node.facts
-    if facts.rows is None:
-        facts.rows = {k: facts.wide_extents[:k] for k in row_counts(node)}
-    return facts.rows
+    traits = node.traits
+    if traits.rows is None:
+        traits.rows = {k: traits.wide_extents[:k] for k in row_counts(node)}
+    return traits.rows
 
 
 def row_counts(node: Node) -> set[int]:
     """How many leading wide axes of `node` may be rows."""
-    wide = len(node.facts.wide)
+    wide = len(node.traits.wide)
     if wide == 0:
         return {0}
     if node.kind is Kind.REDUCE and (wide - 1) in node.reduced:
@@ -216,7 +216,7 @@ def find_options(group: Group, node: Node) -> Rows | None:
 
 def belongs(group: Group, node: Node) -> bool:
     """Shares its whole domain, or a value, with a node of the group."""
-    if node.facts.wide_extents in group.domains:
+    if node.traits.wide_extents in group.domains:
         return True
     return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
 
@@ -257,7 +257,7 @@ def may_write(group: Group, node: Node, storage: Storage) -> bool:
 def is_injective(node: Node) -> bool:
     """True when every point of the domain writes an element of its own: an axis for each dim."""
     (write,) = node.structure.writes
-    dims = {node.structure.dims[axis] for axis in node.facts.wide}
+    dims = {node.structure.dims[axis] for axis in node.traits.wide}
     alone: set[Symbol] = set()
     for index in write:
         inside = dims.intersection(symbols(index)) if isinstance(index, Expr) else dims

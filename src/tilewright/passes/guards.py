@@ -15,9 +15,9 @@ from tilewright.ir.types import Dim, ScalarType, Shape, element_count
 from tilewright.ops import loop
 from tilewright.ops.extents import same_dim
 from tilewright.ops.shape import reshape
-from tilewright.passes.facts import is_inside, is_whole_axis, shaped
 from tilewright.passes.groups import window
 from tilewright.passes.nodes import Node
+from tilewright.passes.traits import is_inside, is_whole_axis, shaped
 
 if TYPE_CHECKING:
     from tilewright.passes.lowering import Lowering
@@ -30,16 +30,16 @@ WRITE = -1
 
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
-    structure, facts = node.structure, node.facts
+    structure, traits = node.structure, node.traits
     if node.op is not None and node.op.opdef is reshape:
         check_count(lowering, node)
     if 0 in structure.extents:
         return
-    for number, read in enumerate(() if facts.is_inside else structure.reads):
+    for number, read in enumerate(() if traits.is_inside else structure.reads):
         if isinstance(read.value.type, ScalarType):
             continue
         shape = shaped(read.value).shape
-        if not is_inside(facts.extents, read.indices, shape):
+        if not is_inside(traits.extents, read.indices, shape):
             if read.mask:
                 prove_masked(lowering, node, number, read.indices, read.mask, shape)
             else:
@@ -47,7 +47,7 @@ def guard(lowering: Lowering, node: Node) -> None:
     if node.dest is not None:
         (write,) = structure.writes
         shape = shaped(node.dest).shape
-        if not is_inside(facts.extents, write, shape):
+        if not is_inside(traits.extents, write, shape):
             if structure.write_mask:
                 prove_masked(lowering, node, WRITE, write, structure.write_mask, shape)
             else:
@@ -69,7 +69,7 @@ def check_window(
 ) -> None:
     """Checks the corners of a window where it may leave an array of `shape`."""
     for axis, (index, extent) in enumerate(zip(indices, shape, strict=True)):
-        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.facts.extents):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.traits.extents):
             continue
         found = window(node, (index,))
         if found is None:
@@ -104,7 +104,7 @@ def prove_masked(
     """Marks a masked access for checks by element unless its mask keeps it inside."""
     facts = [*mask, *domain_facts(node), *lowering.facts]
     for index, extent in zip(indices, shape, strict=True):
-        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.facts.extents):
+        if isinstance(index, Indirect) or is_whole_axis(index, extent, node.traits.extents):
             continue
         claims = Constraint.less_equal(0, index), Constraint.less(index, extent)
         if not all(implies(facts, claim) for claim in claims):

@@ -15,7 +15,6 @@ from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType, 
 from tilewright.ops import loop
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
-from tilewright.passes.facts import Facts, Indices, Kind, compose, shaped
 from tilewright.passes.groups import (
     Group,
     Segment,
@@ -29,6 +28,7 @@ from tilewright.passes.nodes import Leaf, Node, make_node
 from tilewright.passes.plan import Plan, Target
 from tilewright.passes.scopes import Scopes, require
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Indices, Kind, Traits, compose, shaped
 
 if TYPE_CHECKING:
     from tilewright.passes.turned import Turn
@@ -45,11 +45,11 @@ class Lowering:
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.scopes = Scopes(builder, self.extent)
+        self.scopes = Scopes(builder)
         self.scalars: dict[Value, Value] = {}
         self.stored: dict[Value, Storage] = {}
         self.nodes: dict[Value, Node] = {}
-        self._behind: dict[tuple[Facts, Indices], Indices] = {}
+        self._behind: dict[tuple[Traits, Indices], Indices] = {}
         self.views: dict[Storage | Value, list[tuple[Node, Plan]]] = {}
         self.globals: set[Value] = set()
         self.facts: list[Constraint] = []
@@ -57,7 +57,6 @@ class Lowering:
         self.turned: dict[Operation, tuple[Storage, Turn]] = {}
         self.segment = Segment()
         self.plans: list[Plan] = []
-        self.extents: dict[Symbol, tuple[Value, int]] = {}
 
     @property
     def plan(self) -> Plan:
@@ -86,19 +85,6 @@ class Lowering:
         new = self.scalars[old] = self.scopes.index(dim)
         if old.has_symbol:
             self.scopes.define_in(self.scopes.home((as_expr(dim),)), old.symbol, new)
-
-    def extent(self, symbol: Symbol) -> Value:
-        """The value of a symbol that is an extent of a parameter."""
-        if symbol not in self.extents:
-            raise UnsupportedFeatureError(
-                f"the extent {symbol} is not the extent of any parameter",
-                hint="declare a parameter with an axis of this extent alone",
-            )
-        buffer, axis = self.extents[symbol]
-        with self.scopes.at(self.scopes.stack[0]):
-            value = loop.extent(buffer, axis=axis)
-        value.bind_symbol(symbol)
-        return value
 
     # ------------------------------------------------------------------ memory
 
@@ -209,19 +195,19 @@ class Lowering:
                 return Leaf(value, indices)
             if node.kind is not Kind.FREE:
                 return Leaf(value, indices, node if node.is_pending else None, node.storage)
-            if not node.facts.direct:
+            if not node.traits.direct:
                 return None
-            number, inner = node.facts.direct[0]
+            number, inner = node.traits.direct[0]
             value = node.structure.reads[number].value
             indices = None if inner is None or indices is None else self.behind(node, indices)
 
     def behind(self, node: Node, indices: Indices) -> Indices:
         """The element that a rearrangement has as its element `indices`."""
-        key = node.facts, indices
+        key = node.traits, indices
         found = self._behind.get(key)
         if found is None:
-            [(_, inner)] = node.facts.direct
-            assert inner is not None and node.facts.is_identity
+            [(_, inner)] = node.traits.direct
+            assert inner is not None and node.traits.is_identity
             point = dict(zip(node.structure.dims, indices, strict=True))
             found = self._behind[key] = compose(inner, point)
         return found
@@ -230,7 +216,7 @@ class Lowering:
         """What `node` reads, once rearrangements are looked through."""
         reads = node.structure.all_reads
         leaves: list[Leaf] = []
-        for number, indices in node.facts.direct:
+        for number, indices in node.traits.direct:
             leaf = self.resolve(reads[number].value, indices)
             if leaf is not None:
                 leaves.append(leaf)
@@ -382,7 +368,7 @@ class Lowering:
         """Has a write not read, at another element, the memory that it writes."""
         assert node.storage is not None
         reads = node.structure.all_reads
-        for number, indices in node.facts.direct:
+        for number, indices in node.traits.direct:
             value = reads[number].value
             leaf = self.resolve(value, indices)
             if leaf is None or leaf.storage is not node.storage or value is node.dest:

@@ -12,12 +12,12 @@ from tilewright.ir.types import Dim
 from tilewright.ops import loop
 from tilewright.passes import combine as combining
 from tilewright.passes.elements import Elements, zero_of
-from tilewright.passes.facts import Indices, Kind, compose_mask, element_dtype, shaped
 from tilewright.passes.groups import Group, is_injective, moves_with
 from tilewright.passes.guards import WRITE
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import CHEAP, Node
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Indices, Kind, compose_mask, element_dtype, shaped
 
 Store = Callable[[], None]
 
@@ -60,7 +60,7 @@ class Nest:
 
     def has_lanes(self, node: Node) -> bool:
         """True when `node` walks an axis inside a row."""
-        return len(node.facts.wide) > len(self.rows)
+        return len(node.traits.wide) > len(self.rows)
 
     def is_lane_reduction(self, node: Node) -> bool:
         """True when `node` reduces the axis inside a row."""
@@ -73,7 +73,9 @@ class Nest:
     def set_levels(self) -> None:
         """The level of each node: how many passes over the row must come before it."""
         for node in self.group.nodes:
-            node.level = max((p.level + self.is_lane_reduction(p) for p in node.sources), default=0)
+            node.level = 0
+            for source in node.sources:
+                node.level = max(node.level, source.level + self.is_lane_reduction(source))
 
     def live_nodes(self) -> list[Node]:
         """Roots and all they need, in program order."""
@@ -109,8 +111,8 @@ class Nest:
 
     def pass_of(self, node: Node) -> Pass:
         """The pass over the row in which `node` is done."""
-        extent = node.facts.wide_extents[len(self.rows)]
-        dim = node.structure.dims[node.facts.wide[len(self.rows)]]
+        extent = node.traits.wide_extents[len(self.rows)]
+        dim = node.structure.dims[node.traits.wide[len(self.rows)]]
         key = node.level, extent, node.kind is Kind.WRITE and not moves_with(node, dim)
         return self.passes.setdefault(key, Pass(*key))
 
@@ -151,7 +153,7 @@ class Nest:
             if each in visited:
                 continue
             visited.add(each)
-            total += each.facts.body.cost
+            total += each.traits.body.cost
             stack += [p for p in each.sources if self.may_repeat(p)]
         return total > CHEAP
 
@@ -178,7 +180,7 @@ class Nest:
 
     def publish(self, node: Node) -> None:
         """Later code finds the result of `node` in memory, if it was put there."""
-        node.group = None
+        node.done()
         if node in self.accumulators:
             self.lowering.give(node.result, self.accumulators[node][-1])
         elif node.storage is not None:
@@ -220,9 +222,7 @@ class Nest:
     def compute_in_order(self, nodes: list[Node]) -> None:
         """Computes values before those that need them, so that no chain is too deep."""
         for node in nodes:
-            element = self.group.element(node)
-            assert element is not None
-            self.elements.element(node.result, element)
+            self.elements.own(node)
 
     def emit_pass(self, each: Pass) -> None:
         """One lanes loop."""
@@ -261,8 +261,7 @@ class Nest:
         if node.kind is not Kind.WRITE:
             element = self.group.element(node)
             assert element is not None and node.storage is not None
-            scalar = self.elements.element(node.result, element)
-            return [self.store(node.storage, element, scalar)]
+            return [self.store(node.storage, element, self.elements.own(node))]
         scalars = self.elements.reads(node, mapping)
         (scalar,) = self.elements.apply(node, mapping, scalars, self.scopes.current)
         mask = compose_mask(node.structure.write_mask, mapping)
@@ -318,9 +317,7 @@ class Nest:
 
     def keep(self, node: Node, storage: Storage, indices: Indices) -> Store:
         """Puts the element at hand of a kept node aside."""
-        element = self.group.element(node)
-        assert element is not None
-        scalar = self.elements.element(node.result, element)
+        scalar = self.elements.own(node)
         if storage is node.storage:
             return lambda: None
         return self.store(storage, indices, scalar)
@@ -334,7 +331,7 @@ class Nest:
 
     def dtypes(self, node: Node) -> tuple[Value, ...]:
         """Stand-ins with the dtypes of the contributions of `node`."""
-        first, *rest = node.facts.body.gives
+        first, *rest = node.traits.body.gives
         wide = (combining.accumulated(first), *rest)
         return tuple(self.scopes.constant(zero_of(dtype), dtype) for dtype in wide)
 

@@ -12,7 +12,7 @@ from tilewright.ir.structure import AxisKind, Structure
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.passes import combine as combining
-from tilewright.passes.facts import Facts, Indices, Kind, element_dtype, facts_of, shaped
+from tilewright.passes.traits import Indices, Kind, Traits, element_dtype, shaped, traits_of
 
 if TYPE_CHECKING:
     from tilewright.passes.groups import Group
@@ -50,7 +50,7 @@ class Node:
     result: Value
     kind: Kind
     position: int
-    facts: Facts
+    traits: Traits
     dest: Value | None = None
     leaves: Sequence[Leaf] = ()
     sources: Sequence[Node] = ()
@@ -70,12 +70,18 @@ class Node:
     @property
     def reduced(self) -> tuple[int, ...]:
         """Which of the wide axes are reduced."""
-        return self.facts.reduced
+        return self.traits.reduced
 
     @property
     def is_move(self) -> bool:
         """True when the body gives its only read back."""
-        return self.facts.body.is_move
+        return self.traits.body.is_move
+
+    def done(self) -> None:
+        """Forgets the neighbours of a node that has been emitted."""
+        self.group = None
+        self.leaves = self.sources = ()
+        self.consumers.clear()
 
     def ends_reduced(self) -> bool:
         """True when the last axis of the domain is reduced and is not of extent 1."""
@@ -87,14 +93,14 @@ class Node:
 
 def make_node(op: Operation | None, structure: Structure, result: Value, position: int) -> Node:
     """The node of a structured operation that gives `result`."""
-    facts = facts_of(op, structure)
-    kind = facts.kind
+    traits = traits_of(op, structure)
+    kind = traits.kind
     if op is not None and op.opdef.tied:
         (dest,) = values_of(op.operands[op.opdef.tied[0]])
-        return Node(op, structure, result, Kind.WRITE, position, facts, dest)
-    if kind is Kind.REDUCE and not facts.reduced:
+        return Node(op, structure, result, Kind.WRITE, position, traits, dest)
+    if kind is Kind.REDUCE and not traits.reduced:
         structure, kind = without_reduction(structure, result), Kind.POINT
-    return Node(op, structure, result, kind, position, facts)
+    return Node(op, structure, result, kind, position, traits)
 
 
 def without_reduction(structure: Structure, result: Value) -> Structure:
@@ -124,6 +130,6 @@ def is_covering(node: Node) -> bool:
     structure = node.structure
     if node.kind is not Kind.WRITE or node.dest is None or structure.write_mask:
         return False
-    if not node.facts.is_identity or structure.extents != shaped(node.dest).shape:
+    if not node.traits.is_identity or structure.extents != shaped(node.dest).shape:
         return False
     return all(read.value is not node.dest for read in structure.reads)

@@ -12,8 +12,8 @@ from typing import Any
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import Effect
 from tilewright.ir.opdef import OpDef
-from tilewright.passes.facts import Kind
 from tilewright.passes.nodes import Node
+from tilewright.passes.traits import Kind
 
 LATE: set[OpDef[..., Any]] = set()
 """Operations that are put off until something needs them (filled by what lowers them)."""
@@ -80,6 +80,8 @@ def is_fixed(op: Operation) -> bool:
 
 def in_order(block: Block, nodes: Mapping[Operation, Node]) -> list[Operation]:
     """The operations of `block` in the order in which they are lowered."""
+    if not any(op.opdef in LATE for op in block.ops):
+        return block.ops
     order = Order(nodes)
     for op in block.ops:
         order.take(op)

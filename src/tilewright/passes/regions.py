@@ -18,11 +18,11 @@ from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.contract import turn_operands
-from tilewright.passes.facts import Kind, direct_reads
 from tilewright.passes.independence import writes_apart
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Kind, direct_reads
 
 KINDS = {ForKind.Spmd: ForKind.Parallel, ForKind.Parallel: ForKind.Parallel}
 """Kinds of loops below tiles; every other kind is sequential."""

@@ -11,11 +11,11 @@ from tilewright.ir.structure import AxisKind, Read
 from tilewright.ir.types import ScalarType
 from tilewright.ops import loop
 from tilewright.passes.elements import Elements
-from tilewright.passes.facts import element_dtype
 from tilewright.passes.groups import Group
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import Node
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import element_dtype
 
 Point = dict[Symbol, Expr]
 
@@ -38,7 +38,7 @@ class ScanNest:
         node = self.node
         node.storage = node.storage or self.lowering.room_for_node(node, self.group)
         self.loops(0, self.axis, ForKind.Sequential, self.emit_lines)
-        node.group = None
+        node.done()
         self.lowering.publish(node.result, node.storage)
 
     def loops(self, first: int, last: int, kind: ForKind, body: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.dtypes import BOOL, INDEX, DType
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, UnsupportedFeatureError
 from tilewright.ir.affine import (
     Atom,
     Expr,
@@ -27,7 +27,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.types import ScalarType
-from tilewright.ops import arith, control
+from tilewright.ops import arith, control, loop
 from tilewright.ops.cast import cast
 from tilewright.source import Span
 
@@ -54,7 +54,9 @@ class Place:
 
     __slots__ = ("indices", "mask", "moment", "scope")
 
-    def __init__(self, indices: tuple[Expr, ...], mask: tuple[Constraint, ...], scope: Scope):
+    def __init__(
+        self, indices: tuple[Expr, ...], mask: tuple[Constraint, ...], scope: Scope
+    ) -> None:
         self.indices = indices
         self.mask = mask
         self.scope = scope
@@ -85,12 +87,13 @@ class Scopes:
     """The blocks around the place where code is emitted, and the values of affine symbols.
 
     Scalar arithmetic goes to the outermost scope in which all its symbols have values, so loop
-    invariants stand outside of loops. `leaf` gives the value of a symbol that no scope defines.
+    invariants stand outside of loops. `extents` has the symbols that are extents of parameters: the
+    buffer and its axis.
     """
 
-    def __init__(self, builder: Builder, leaf: Callable[[Symbol], Value]) -> None:
+    def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.leaf = leaf
+        self.extents: dict[Symbol, tuple[Value, int]] = {}
         self.stack: list[Scope] = [Scope(builder.block, 0)]
         self.values: dict[Symbol, Value] = {}
         self.homes: dict[Symbol, Scope] = {}
@@ -234,8 +237,7 @@ class Scopes:
         """The INDEX value of one symbol."""
         value = self.values.get(symbol)
         if value is None:
-            value = self.leaf(symbol)
-            self.define_in(self.stack[0], symbol, value)
+            value = self.extent(symbol)
         if value.type == INDEX_SCALAR:
             return value
         home = self.homes[symbol]
@@ -244,6 +246,20 @@ class Scopes:
             with self.at(home):
                 found = home.memo[value] = cast(value, dtype=INDEX)
         return found
+
+    def extent(self, symbol: Symbol) -> Value:
+        """The value of a symbol that is an extent of a parameter."""
+        if symbol not in self.extents:
+            raise UnsupportedFeatureError(
+                f"the extent {symbol} is not the extent of any parameter",
+                hint="declare a parameter with an axis of this extent alone",
+            )
+        buffer, axis = self.extents[symbol]
+        with self.at(self.stack[0]):
+            value = loop.extent(buffer, axis=axis)
+        value.bind_symbol(symbol)
+        self.define_in(self.stack[0], symbol, value)
+        return value
 
     def condition(self, constraints: Sequence[Constraint]) -> Value | None:
         """A BOOL that says whether all `constraints` hold; None when they always do."""

@@ -13,10 +13,10 @@ from tilewright.ir.types import row_major_strides
 from tilewright.ops import arith, array, loop, memory, shape, task
 from tilewright.ops.extents import DIM_OPS, as_dims
 from tilewright.passes.blocks import flush, lowers, read_scalar
-from tilewright.passes.facts import Kind, element_dtype, shaped
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.nodes import make_node
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import Kind, element_dtype, shaped
 
 Scalars = tuple[Value, ...]
 

@@ -9,7 +9,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.types import BufferType, Shape
 
 if TYPE_CHECKING:
-    from tilewright.passes.facts import Indices
+    from tilewright.passes.traits import Indices
 from tilewright.passes.nodes import Node
 
 

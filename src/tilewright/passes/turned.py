@@ -19,8 +19,8 @@ from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import control, matmul
 from tilewright.ops.extents import expr_of
 from tilewright.passes.blocks import structure_of
-from tilewright.passes.facts import Indices, compose, direct_reads, index_exprs
 from tilewright.passes.nodes import make_node
+from tilewright.passes.traits import Indices, compose, direct_reads, index_exprs
 
 MOST_ELEMENTS = 1 << 21
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
@@ -339,9 +339,9 @@ def _is_literal(entry: Any) -> bool:
     return op is not None and op.opdef.name == "arith.const" and not entry.name
 
 
-def _printed_inputs(op: Operation) -> Iterator[Value]:
+def _printed_inputs(op: Operation) -> Sequence[Value]:
     """The inputs that the text of `op` mentions: all but the final versions of a return."""
-    return iter(op.operands[0]) if op.opdef.name == "control.return" else op.inputs
+    return op.operands[0] if op.opdef.name == "control.return" else op.inputs
 
 
 @lru_cache(maxsize=256)

@@ -62,7 +62,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BodyFacts:
+class BodyTraits:
     """What a body gives and costs; `is_move`: it gives its only read back."""
 
     gives: tuple[DType, ...]
@@ -72,7 +72,7 @@ class BodyFacts:
 
 
 @dataclass(eq=False, slots=True)
-class Facts:
+class Traits:
     """What holds for every node of one structure, or of one family of structures.
 
     `kind` is that of an op that is not tied. `wide` are the axes of the domain whose extent is not
@@ -82,7 +82,7 @@ class Facts:
     that a nest may have, once somebody has asked.
     """
 
-    body: BodyFacts
+    body: BodyTraits
     kind: Kind
     extents: dict[Symbol, Dim]
     wide: tuple[int, ...]
@@ -95,18 +95,18 @@ class Facts:
     rows: dict[int, tuple[Dim, ...]] | None = None
 
 
-def facts_of(op: Operation | None, structure: Structure) -> Facts:
-    """The facts of a structure: found once for each family."""
+def traits_of(op: Operation | None, structure: Structure) -> Traits:
+    """The traits of a structure: found once for each family."""
     family = structure.family
     if family is None:
-        return find_facts(op, structure)
-    if family.facts is None:
-        family.facts = find_facts(op, structure)
-    return family.facts
+        return find_traits(op, structure)
+    if family.traits is None:
+        family.traits = find_traits(op, structure)
+    return family.traits
 
 
-def find_facts(op: Operation | None, structure: Structure) -> Facts:
-    """The facts of one structure."""
+def find_traits(op: Operation | None, structure: Structure) -> Traits:
+    """The traits of one structure."""
     wide = tuple([axis for axis, extent in enumerate(structure.extents) if extent != 1])
     extents = dict(zip(structure.dims, structure.extents, strict=True))
     direct = [
@@ -115,8 +115,8 @@ def find_facts(op: Operation | None, structure: Structure) -> Facts:
         if not isinstance(read.value.type, ScalarType)
     ]
     write = structure.writes[0]
-    return Facts(
-        body_facts(op, structure),
+    return Traits(
+        body_traits(op, structure),
         kind_of(structure),
         extents,
         wide,
@@ -177,26 +177,26 @@ def is_whole_axis(index: Expr, extent: Dim, extents: Mapping[Symbol, Dim]) -> bo
 # ---------------------------------------------------------------------- bodies
 
 
-def body_facts(op: Operation | None, structure: Structure) -> BodyFacts:
+def body_traits(op: Operation | None, structure: Structure) -> BodyTraits:
     """What the body of a structure gives and costs: the same for equal ops and dtypes."""
     dtypes = tuple([element_dtype(read.value) for read in structure.reads])
     if op is None:
         return try_body(structure, dtypes)
     count = len(structure.tests), len(structure.dims), len(structure.initial)
     key = (op.opdef, dtypes, count, *op.attrs.values())
-    facts = _BODIES.get(key)
-    if facts is None:
-        facts = try_body(structure, dtypes)
+    found = _BODIES.get(key)
+    if found is None:
+        found = try_body(structure, dtypes)
         if len(_BODIES) < MOST_BODIES:
-            _BODIES[key] = facts
-    return facts
+            _BODIES[key] = found
+    return found
 
 
-_BODIES: dict[Any, BodyFacts] = {}
+_BODIES: dict[Any, BodyTraits] = {}
 MOST_BODIES = 4096
 
 
-def try_body(structure: Structure, dtypes: tuple[DType, ...]) -> BodyFacts:
+def try_body(structure: Structure, dtypes: tuple[DType, ...]) -> BodyTraits:
     """Emits a body once, on the side, to see what it gives and what it costs."""
     builder = Builder()
     scalars = [Value(ScalarType(dtype)) for dtype in dtypes]
@@ -209,7 +209,7 @@ def try_body(structure: Structure, dtypes: tuple[DType, ...]) -> BodyFacts:
     cost = sum(WORD_COSTS.get(op.opdef, 1) for op in block.ops)
     if any(index_exprs(read) is None for read in structure.reads):
         cost += INDIRECT_COST
-    return BodyFacts(
+    return BodyTraits(
         tuple(map(element_dtype, results)),
         cost,
         len(scalars) == 1 and not tests and results == (scalars[0],),
