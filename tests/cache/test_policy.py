@@ -25,6 +25,7 @@ from tilewright.cache import (
     current_config,
 )
 from tilewright.codegen import machine
+from tilewright.jit import __main__ as warming
 from tilewright.jit import _persistent
 from tilewright.runtime import RunConfig
 
@@ -269,3 +270,32 @@ def test_programs_are_kept_by_their_content(tmp_path: Path) -> None:
     x = np.ones((16, 16), F32)
     np.testing.assert_array_equal(ir.compile(again)(x), x * 2)
     assert ir.compile(again).program is again
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "warmup.json is not JSON"),
+        ("[]", "the file is [], not an object"),
+        ('{"schema_version": 1, "requests": 3}', "requests is 3, not a list"),
+        ('{"schema_version": 1, "requests": [{}]}', "request 0: 'kernel' is missing"),
+        ('{"schema_version": 1, "requests": [3]}', "request 0: it is 3, not an object"),
+        (
+            '{"schema_version": 1, "requests": [{"kernel": "bare", "tensors": {"x": {}}}]}',
+            "request 0: 'dtype' is missing",
+        ),
+    ],
+)
+def test_r026_a_file_that_lists_no_requests_is_named(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "warmup.json"
+    file.write_text(text, encoding="utf-8")
+    (tmp_path / "warmed_kernels.py").write_text(KERNELS, encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        assert warming.main(["warm", "--module", "warmed_kernels", "--config", str(file)]) == 1
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("warmed_kernels", None)
+    assert said in capsys.readouterr().err

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import runpy
 import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -20,23 +24,43 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cache_commands.app, name="cache", help="Look at the kernels kept on disk.")
+Source = Annotated[
+    Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="A Python file.")
+]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tilewright {importlib.metadata.version('tilewright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Tile kernels in Python, compiled natively."""
+    del version
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def run(context: typer.Context, file: Path) -> None:
-    """Run a Python file; errors of its kernels are shown at the author's lines."""
+def run(context: typer.Context, file: Source) -> None:
+    """Run a Python file, with the arguments that follow it.
+
+    Errors of its kernels are shown at the author's lines.
+    """
     install_excepthook()
     sys.argv = [str(file), *context.args]
     sys.path.insert(0, str(file.parent.absolute()))
-    try:
+    with _authors_errors(file):
         runpy.run_path(str(file), run_name="__main__")
-    except TilewrightError as error:
-        _fail(error)
 
 
 @app.command(name="show")
 def show_command(
-    file: Path,
+    file: Source,
     kernel: Annotated[str, typer.Option(help="Only what has this name.")] = "",
     after: Annotated[str, typer.Option(help="The program as this pass gives it.")] = "",
     level: Annotated[str, typer.Option(help="'tile' or 'loop'.")] = "tile",
@@ -48,25 +72,27 @@ def show_command(
 ) -> None:
     """Show the programs of a file at one station of their journey."""
     wish = show.Wish(after, level, llvm, assembly, source, timings, fit)
-    try:
-        for text in show.shown_programs(file, kernel, wish):
-            show.write_code(text, "llvm" if llvm else "text" if fit else "python")
-    except show.NothingToShow as reason:
-        typer.echo(f"show: {reason}", err=True)
-        raise typer.Exit(1) from None
-    except TilewrightError as error:
-        _fail(error)
+    with _authors_errors(file):
+        try:
+            for text in show.shown_programs(file, kernel, wish):
+                show.write_code(text, "llvm" if llvm else "text" if fit else "python")
+        except show.NothingToShow as reason:
+            typer.echo(f"show: {reason}", err=True)
+            raise typer.Exit(1) from None
 
 
 @app.command()
 def ops(name: Annotated[str, typer.Argument(help="A name, or a part of one.")] = "") -> None:
     """List operations, or show the page of one."""
-    lines = pages.find_pages(name)
-    if not lines:
-        typer.echo(f"ops: nothing is called {name!r}", err=True)
-        raise typer.Exit(1)
-    for line in lines:
-        typer.echo(line)
+    _echo_found("ops", name, pages.find_pages(name))
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(help="A class or code, or a part of one.")] = "",
+) -> None:
+    """List errors, or show the page of one: its cause, a bad and a good kernel."""
+    _echo_found("explain", name, pages.find_errors(name))
 
 
 @app.command()
@@ -79,6 +105,29 @@ def doctor() -> None:
     raise typer.Exit(0 if healthy else 1)
 
 
-def _fail(error: TilewrightError) -> None:
-    typer.echo(render(error, color=wants_color(sys.stderr)), err=True)
+def _echo_found(command: str, name: str, lines: list[str]) -> None:
+    if not lines:
+        typer.echo(f"{command}: nothing is called {name!r}", err=True)
+        raise typer.Exit(1)
+    for line in lines:
+        typer.echo(line)
+
+
+@contextmanager
+def _authors_errors(file: Path) -> Generator[None]:
+    """Shows what goes wrong while `file` runs as its author would see it: without our frames."""
+    try:
+        yield
+    except TilewrightError as error:
+        typer.echo(render(error, color=wants_color(sys.stderr)), err=True)
+    except typer.Exit:
+        raise
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != str(file):
+            trace = trace.tb_next
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        typer.echo(text.rstrip(), err=True)
+    else:
+        return
     raise typer.Exit(1)

@@ -22,7 +22,10 @@ _DAY = 86_400.0
 
 
 def _store(root: Path | None, *, readonly: bool = True) -> Store:
-    return Store(root or current_config().directory, readonly=readonly)
+    try:
+        return Store(root or current_config().directory, readonly=readonly)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _age(seconds: float) -> str:
@@ -35,7 +38,11 @@ def _age(seconds: float) -> str:
 @app.command(name="ls")
 def list_entries(root: Root = None) -> None:
     """List the entries: kernel, state, size, age, key."""
-    for path, entry in _store(root).entries():
+    store = _store(root)
+    entries = list(store.entries())
+    if not entries:
+        typer.echo(f"no entries under {store.root}")
+    for path, entry in entries:
         try:
             status = path.stat()
         except FileNotFoundError:

@@ -77,7 +77,7 @@ def _shown(name: str, value: Any, wish: Wish) -> str:
         return value.source() if isinstance(value, JITFunction) else value.as_python()
     if not wish.needs_compiling:
         program = value.specialize() if isinstance(value, JITFunction) else value
-        return _fitting(program, wish.fit) if wish.fit else program.as_python()
+        return _fitting(name, program, wish.fit) if wish.fit else program.as_python()
     compiled, stations = _watched(value)
     if wish.timings:
         return _timing_lines(name, compiled)
@@ -88,7 +88,7 @@ def _shown(name: str, value: Any, wish: Wish) -> str:
     return _station(wish.after or list(stations)[-1], stations)
 
 
-def _fitting(program: Program | Function, device: str) -> str:
+def _fitting(name: str, program: Program | Function, device: str) -> str:
     """How a program uses the memories of a device; broken limits at the author's lines."""
     if isinstance(program, Function):
         program = Program(program.name, {program.name: program}, program.span)
@@ -96,7 +96,7 @@ def _fitting(program: Program | Function, device: str) -> str:
         found = fit(program, device)
     except ValueError as error:
         raise NothingToShow(str(error)) from None
-    return "\n\n".join([str(found), *map(render, found.broken)])
+    return "\n\n".join([f"{name} {found}", *map(render, found.broken)])
 
 
 def _watched(value: Any) -> tuple[CompiledProgram, dict[str, str]]:

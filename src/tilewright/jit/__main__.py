@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tilewright.cache import CacheConfig, Store, cache_stats
 from tilewright.dtypes import DType
@@ -78,7 +78,12 @@ def warm_module(module: str, path: Path) -> dict[str, Any]:
     Raises BadWarmup, and what compiling raises.
     """
     sys.path.insert(0, "")
-    plans = read_plans(importlib.import_module(module), json.loads(path.read_text("utf-8")))
+    text = path.read_text("utf-8")
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadWarmup(f"{path} is not JSON: {error}") from None
+    plans = read_plans(importlib.import_module(module), data)
     for kernel, config, samples in plans:
         kernel.warmup(config=config, **samples)
     counts = cache_stats()
@@ -93,32 +98,50 @@ def warm_module(module: str, path: Path) -> dict[str, Any]:
 Plan = tuple[JITFunction, RunConfig, dict[str, Any]]
 
 
-def read_plans(module: Any, data: Mapping[str, Any]) -> list[Plan]:
+def read_plans(module: Any, data: Any) -> list[Plan]:
     """The requests of a warm-up file; raises BadWarmup naming the first wrong one."""
-    version, policy = data.get("schema_version"), dict[str, Any](data.get("cache", {}))
+    file = _record("the file", data)
+    version, policy = file.get("schema_version"), dict(_record("cache", file.get("cache", {})))
     if version != SCHEMA_VERSION:
         raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {version}")
     policy.setdefault("enabled", True)
     cache = CacheConfig(**policy)
     plans: list[Plan] = []
-    for number, request in enumerate(data.get("requests", [])):
+    requests = file.get("requests", [])
+    if not isinstance(requests, list):
+        raise BadWarmup(f"requests is {requests!r}, not a list")
+    for number, request in enumerate(cast("list[Any]", requests)):
         try:
             plans.append(_plan(module, request, cache))
-        except (TypeError, ValueError, KeyError) as error:
+        except KeyError as error:
+            raise BadWarmup(f"request {number}: {error} is missing or unknown") from error
+        except (TypeError, ValueError, BadWarmup) as error:
             raise BadWarmup(f"request {number}: {error}") from error
     return plans
 
 
-def _plan(module: Any, request: Mapping[str, Any], cache: CacheConfig) -> Plan:
+def _record(what: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        raise BadWarmup(f"{what} is {given!r}, not an object with names")
+    return cast("Mapping[str, Any]", given)
+
+
+def _part(request: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return _record(name, request.get(name, {}))
+
+
+def _plan(module: Any, given: Any, cache: CacheConfig) -> Plan:
+    request = _record("it", given)
     kernel = getattr(module, request["kernel"], None)
     if not isinstance(kernel, JITFunction):
         raise ValueError(f"{module.__name__} has no kernel '{request['kernel']}'")
-    options = {k: _option(k, v) for k, v in request.get("run_config", {}).items()}
+    options = {k: _option(k, v) for k, v in _part(request, "run_config").items()}
     config = RunConfig(**options, cache_config=cache)
-    samples = {name: _meta(spec) for name, spec in request.get("tensors", {}).items()}
-    given = {**samples, **request.get("scalars", {})}
-    kernel.key(config=config, **given)
-    return kernel, config, given
+    tensors = _part(request, "tensors").items()
+    samples = {name: _meta(_record(name, spec)) for name, spec in tensors}
+    arguments = {**samples, **_part(request, "scalars")}
+    kernel.key(config=config, **arguments)
+    return kernel, config, arguments
 
 
 def _option(name: str, value: Any) -> Any:

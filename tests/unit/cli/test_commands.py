@@ -49,6 +49,55 @@ def test_run_executes_a_file_and_shows_author_errors(file: str) -> None:
     assert "Traceback" not in done.output
 
 
+@pytest.mark.parametrize("command", ["run", "show"])
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("def f():\n    return {}['key']\nf()", "KeyError: 'key'"),
+    ],
+)
+def test_what_goes_wrong_in_a_file_is_shown_without_our_frames(
+    command: str, text: str, last: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "author.py"
+    path.write_text(text + "\n", encoding="utf-8")
+    done = runner.invoke(app, [command, str(path)])
+    assert done.exit_code == 1 and done.output.splitlines()[-1].startswith(last)
+    files = [line.split('"')[1] for line in done.output.splitlines() if line.startswith("  File")]
+    assert set(files) == {str(path)}
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_a_file_that_is_none_is_named(command: str, tmp_path: Path) -> None:
+    for path, what in ((tmp_path, "is a directory"), (tmp_path / "no.py", "does not exist")):
+        done = runner.invoke(app, [command, str(path)])
+        said = " ".join(done.output.replace("│", " ").split())
+        assert done.exit_code == 2 and what in said
+
+
+def test_a_file_exits_with_its_own_status(tmp_path: Path) -> None:
+    path = tmp_path / "author.py"
+    path.write_text("import sys\nsys.exit(len(sys.argv))\n", encoding="utf-8")
+    assert runner.invoke(app, ["run", str(path), "one", "--two"]).exit_code == 3
+
+
+def test_the_version_is_told() -> None:
+    assert runner.invoke(app, ["--version"]).output.startswith("tilewright ")
+
+
+def test_explain_shows_the_page_of_an_error() -> None:
+    for name in ("ShapeMismatch", "tw205"):
+        page = runner.invoke(app, ["explain", name])
+        assert page.exit_code == 0 and page.output.startswith("TW205 ShapeMismatch\n")
+        assert "good:\n    pl.add(" in page.output
+    assert "TW205" in runner.invoke(app, ["explain", "mismatch"]).output
+    named = "err_dynamic_control_flow_not_supported"
+    assert runner.invoke(app, ["explain", named]).output.startswith(f"{named}\n")
+    assert runner.invoke(app, ["explain", "no such error"]).exit_code == 1
+
+
 def test_show_prints_every_program_of_a_file(file: str) -> None:
     done = runner.invoke(app, ["show", file])
     assert done.exit_code == 0 and "class add_c" in done.output and "class Two" in done.output
@@ -87,7 +136,7 @@ def test_ops_lists_names_and_shows_pages() -> None:
     listed = runner.invoke(app, ["ops", "row_"])
     assert listed.exit_code == 0 and "pl.row_max" in listed.output
     page = runner.invoke(app, ["ops", "pl.row_sum"])
-    assert "tmp_tile" in page.output and "Sum over" in page.output
+    assert "pl.row_sum(input, tmp_tile=None)" in page.output and "Sum over" in page.output
     assert runner.invoke(app, ["ops", "no such operation"]).exit_code == 1
 
 
@@ -114,7 +163,15 @@ def root(tmp_path: Path) -> str:
 def test_cache_ls_and_stats_count_entries(root: str) -> None:
     listed = runner.invoke(app, ["cache", "ls", "--root", root])
     assert listed.output.count("ready") == 3
+    empty = runner.invoke(app, ["cache", "ls", "--root", root + "-other"])
+    assert empty.output.strip() == f"no entries under {root}-other"
     assert "ready      3" in runner.invoke(app, ["cache", "stats", "--root", root]).output
+
+
+def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "maybe")
+    done = runner.invoke(app, ["cache", "ls"])
+    assert done.exit_code == 2 and "TILEWRIGHT_CACHE='maybe': 0 or 1 is accepted" in done.output
 
 
 def test_cache_why_names_the_part_that_changed(root: str) -> None:
@@ -140,6 +197,6 @@ def test_cache_verify_finds_and_removes_damage(root: str) -> None:
 def test_show_says_what_fits_a_device(file: str) -> None:
     result = runner.invoke(app, ["show", file, "--kernel", "add_c", "--fit", "a2a3"])
     assert result.exit_code == 0
-    assert result.output.startswith("fits a2a3") and "Vec peaks at 2,048 of" in result.output
+    assert result.output.startswith("add_c fits a2a3") and "Vec peaks at 2,048 of" in result.output
     unknown = runner.invoke(app, ["show", file, "--fit", "abacus"])
     assert unknown.exit_code == 1 and "unknown device 'abacus'" in unknown.output
