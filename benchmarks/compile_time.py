@@ -1,4 +1,4 @@
-"""How long compiling takes: first calls, growth with size, and the import."""
+"""Kernels of any length as fresh modules, and what the import costs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Row
-from tilewright.frontend.text import parse_program
-from tilewright.ir.core import Program
-from tilewright.passes import pipeline
+from benchmarks.harness import Row, bound
 
 WORDS = ("add", "mul", "maximum", "sub")
 _NUMBER = itertools.count()
@@ -62,18 +59,6 @@ def first_call(ops: int) -> float:
     return statistics.median(times[1:])
 
 
-def before_llvm(ops: int) -> float:
-    """Seconds from the source of a straight-line program to its loop IR, median of three."""
-    module = fresh_module(source(ops, "pl.function"))
-    text = Program("P", {"chain": module.chain}).as_python()
-    times: list[float] = []
-    for _ in range(3):
-        start = time.perf_counter()
-        pipeline.lower(parse_program(text), "chain")
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
 def import_time() -> tuple[float, float]:
     """Seconds to import numpy, and tilewright after it, medians over fresh processes."""
     code = (
@@ -87,19 +72,9 @@ def import_time() -> tuple[float, float]:
     return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
 
 
-def bound(name: str, seconds: float, limit: float) -> Row:
-    """A row whose peer is a limit in seconds."""
-    return Row(name, {"tilewright": seconds, "limit": limit}, peer="limit", at_least=1.0)
-
-
 def rows() -> list[Row]:
     """Every figure."""
-    small, large = before_llvm(500), before_llvm(5000)
     numpy_import, ours = import_time()
-    return [
-        bound("first call, 30 ops, warm process", first_call(30), 25e-3),
-        bound("per op before LLVM, 5000 ops", large / 5000, 60e-6),
-        bound("5000 ops within 12 times 500 ops", large, 12 * small),
-        bound("import tilewright beyond numpy", ours, 50e-3),
-        Row("import numpy, for comparison", {"tilewright": ours, "numpy": numpy_import}),
-    ]
+    row = bound("import tilewright beyond numpy", ours, 50e-3)
+    row.seconds["import numpy"] = numpy_import
+    return [row]

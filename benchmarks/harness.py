@@ -1,15 +1,15 @@
 """How everything here is measured: interleaved rounds in one process, medians, ratios.
 
-A workload is a set of callables that do the same thing. Each round times every one of them once
+A workload is a set of contenders that do the same thing. Each round times every one of them once
 (repeating short ones until a round is long enough to read), so that a slow phase of the machine
 hits all alike. `clean_environment()` restarts the process without the variables that slow numpy's
-BLAS down, on one thread, and with real-time scheduling where the system permits it.
+BLAS down, on one thread, and with real-time scheduling where the system permits it. A contender
+that needs another environment lives in a child process and is timed there (`server`).
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import shutil
 import statistics
@@ -17,38 +17,68 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import InitVar, dataclass, field
+from typing import Protocol
 
 Run = Callable[[], object]
 READABLE = 200e-6
+WARM = 5e-3
+OURS = "tilewright"
 BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_THREAD_JAX = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+class Remote(Protocol):
+    """A contender that times itself somewhere else."""
+
+    def sample(self, repeats: int) -> float:
+        """Seconds per call over `repeats` calls."""
+        ...
 
 
 @dataclass
 class Row:
-    """One workload: median seconds per call by contender, and the bound on the ratio."""
+    """One workload: median seconds per call by contender, and what is asked of the ratios.
+
+    `bars[peer]` is how many times faster than `peer` ours must be. Among the contenders, `limit` is
+    a number to stay under and `floor` what the machine needs at least. `unit` is s or MB. `wrong`
+    has the errors of results that are not what they should be.
+    """
 
     name: str
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    ours: str = "tilewright"
-    peer: str = "numpy"
-    at_least: float | None = None
+    bars: dict[str, float] = field(default_factory=dict[str, float])
+    suite: str = ""
+    unit: str = "s"
+    wrong: dict[str, float] = field(default_factory=dict[str, float])
+    peer: InitVar[str] = "numpy"
+    at_least: InitVar[float | None] = None
 
-    @property
-    def ratio(self) -> float:
+    def __post_init__(self, peer: str, at_least: float | None) -> None:
+        if at_least is not None:
+            self.bars = {**self.bars, peer: at_least}
+
+    def ratio(self, peer: str) -> float:
         """How many times faster than the peer (above 1 is faster)."""
-        return self.seconds[self.peer] / self.seconds[self.ours]
+        return self.seconds[peer] / self.seconds[OURS]
 
-    @property
-    def holds(self) -> bool:
-        """True when the stated bound is met, or there is none."""
-        return self.at_least is None or self.ratio >= self.at_least
+    def missed(self) -> dict[str, float]:
+        """The bars that are not reached, of the contenders that took part."""
+        return {
+            peer: bar
+            for peer, bar in self.bars.items()
+            if peer in self.seconds and self.ratio(peer) < bar
+        }
+
+
+def bound(name: str, value: float, limit: float, unit: str = "s") -> Row:
+    """A row that is asked to stay under a limit."""
+    return Row(name, {OURS: value, "limit": limit}, {"limit": 1.0}, unit=unit)
 
 
 def interleave(
-    contenders: Mapping[str, Run], *, seconds: float = 1.5, rounds: int = 9
+    contenders: Mapping[str, Run | Remote], *, seconds: float = 1.0, rounds: int = 7
 ) -> dict[str, float]:
     """Median seconds per call of each contender, measured round by round for about `seconds`."""
     repeats = {name: _repeats(run) for name, run in contenders.items()}
@@ -59,75 +89,66 @@ def interleave(
         start = time.perf_counter()
         while len(next(iter(samples.values()))) < rounds or time.perf_counter() - start < seconds:
             for name, run in contenders.items():
-                samples[name].append(_time(run, repeats[name]))
+                samples[name].append(_sample(run, repeats[name]))
     finally:
         gc.enable()
     return {name: statistics.median(times) for name, times in samples.items()}
 
 
-def _repeats(run: Run) -> int:
+def _repeats(run: Run | Remote) -> int:
+    _sample(run, 1)
+    return max(1, int(READABLE / max(_sample(run, 1), 1e-9)))
+
+
+def _sample(run: Run | Remote, repeats: int) -> float:
+    return sample(run, repeats) if callable(run) else run.sample(repeats)
+
+
+def sample(run: Run, repeats: int) -> float:
+    """Seconds per call; short calls find their own data in the caches, as in a loop."""
+    start = time.perf_counter()
     run()
-    once = _time(run, 1)
-    return max(1, int(READABLE / max(once, 1e-9)))
-
-
-def _time(run: Run, repeats: int) -> float:
+    once = time.perf_counter() - start
+    if repeats == 1 and once > WARM:
+        return once
     start = time.perf_counter()
     for _ in range(repeats):
         run()
     return (time.perf_counter() - start) / repeats
 
 
-def clean_environment(threads: int = 1) -> None:
+def environment(threads: int = 1, **more: str) -> dict[str, str]:
+    """The variables of a process that measures."""
+    env = {k: v for k, v in os.environ.items() if k not in BLAS_VARIABLES}
+    env |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+    env |= {"TILEWRIGHT_BENCH_CLEAN": "1", "OMP_WAIT_POLICY": "passive"}
+    env |= {"TILEWRIGHT_NUM_THREADS": str(threads), "XLA_FLAGS": ONE_THREAD_JAX}
+    return env | more
+
+
+def clean_environment() -> None:
     """Restarts this program under a clean environment unless it runs under one already."""
     if os.environ.get("TILEWRIGHT_BENCH_CLEAN"):
         return
-    env = {k: v for k, v in os.environ.items() if k not in BLAS_VARIABLES}
-    env.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    env.update(TILEWRIGHT_BENCH_CLEAN="1", OMP_WAIT_POLICY="passive")
-    env["TILEWRIGHT_NUM_THREADS"] = str(threads)
-    command = [*_scheduling(threads), sys.executable, *sys.orig_argv[1:]]
-    sys.exit(subprocess.call(command, env=env))
+    command = [*_scheduling(), sys.executable, *sys.orig_argv[1:]]
+    sys.exit(subprocess.call(command, env=environment()))
 
 
-def _scheduling(threads: int) -> list[str]:
-    """Real-time scheduling on the first cores, where permitted."""
+def _scheduling() -> list[str]:
+    """Real-time scheduling on the last core, where permitted."""
     prefix: list[str] = []
-    if (
-        shutil.which("chrt")
-        and subprocess.call(["chrt", "-r", "1", "true"], stderr=subprocess.DEVNULL) == 0
-    ):
+    if shutil.which("chrt") and not subprocess.call(["chrt", "-r", "1", "true"], stderr=-3):
         prefix += ["chrt", "-r", "1"]
     if shutil.which("taskset"):
-        prefix += ["taskset", "-c", ",".join(map(str, range(threads)))]
+        prefix += ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
     return prefix
 
 
-def report(rows: list[Row], title: str) -> bool:
-    """Prints a table of the rows; True when every stated bound is met."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for column in ("workload", "ours", "peer", "ratio", "at least", ""):
-        table.add_column(column, justify="left" if column in ("workload", "") else "right")
-    for row in rows:
-        bound = "" if row.at_least is None else f"{row.at_least:g}"
-        peer = f"{row.peer} {shown(row.seconds[row.peer])}"
-        mark = "" if row.at_least is None else "ok" if row.holds else "short"
-        table.add_row(row.name, shown(row.seconds[row.ours]), peer, f"{row.ratio:.2f}", bound, mark)
-    Console(width=110).print(table)
-    return all(row.holds for row in rows)
-
-
-def shown(seconds: float) -> str:
-    """Seconds with a readable unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def save(rows: list[Row], path: Path) -> None:
-    """Writes the rows as JSON."""
-    path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+def shown(value: float, unit: str = "s") -> str:
+    """A value with a readable unit."""
+    if unit != "s":
+        return f"{value:.3g} {unit}"
+    for name, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value / 1e-9:.3g} ns"

@@ -1,0 +1,79 @@
+"""What a first call costs: of kernels in a warm process, and of softmax in a fresh one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import showcase_kernels
+
+from benchmarks import kernels
+from benchmarks.compile_time import fresh_module
+from benchmarks.contenders import Array
+from benchmarks.harness import OURS, Row, bound
+from benchmarks.workloads import normal
+from tilewright import language as pl
+
+HEAD = """
+import sys, time
+import numpy as np
+from benchmarks import contenders
+from benchmarks.workloads import find_workload
+work = find_workload("softmax 1024²")
+inputs, out = work.inputs(), np.empty((1024, 1024), np.float32)
+{imports}
+start = time.perf_counter()
+work.contender({name!r}, inputs, out).run()
+print(time.perf_counter() - start)
+"""
+IMPORTS = {
+    OURS: "",
+    "numba": "import numba",
+    "jax": "import jax.numpy",
+    "torch.compile": "import torch._dynamo, torch._inductor",
+}
+
+
+def first_call(fresh: Callable[[], Any], args: Sequence[Array], rounds: int = 5) -> float:
+    """Median seconds of the first call of a kernel that `fresh` makes."""
+    times: list[float] = []
+    for _ in range(rounds + 1):
+        kernel = fresh()
+        start = time.perf_counter()
+        kernel(*args)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def in_fresh_process(name: str) -> float:
+    """Seconds of the first softmax of a process that has imported the library."""
+    code = HEAD.format(imports=IMPORTS[name], name=name)
+    with tempfile.TemporaryDirectory() as empty:
+        env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": empty, "NUMBA_CACHE_DIR": empty}
+        lines = subprocess.check_output([sys.executable, "-c", code], env=env, text=True)
+    return float(lines.split()[-1])
+
+
+def rows() -> list[Row]:
+    """Every figure."""
+    has = {name: importlib.util.find_spec(name.split(".")[0]) is not None for name in IMPORTS}
+    has["torch.compile"] &= any(map(shutil.which, ("c++", "g++", "clang++")))
+    fresh = {name: in_fresh_process(name) for name in IMPORTS if name == OURS or has[name]}
+    x, y, out = normal(*[(1024, 1024)] * 3)()
+    text = Path(str(showcase_kernels.__file__)).read_text(encoding="utf-8")
+    softmax = first_call(lambda: fresh_module(text).softmax, (x, out))
+    matmul = first_call(lambda: kernels.matmul_to(pl.FP32), (x, y, out))
+    return [
+        bound("first softmax, warm process", softmax, 25e-3),
+        bound("first whole matmul, warm process", matmul, 70e-3),
+        Row("first softmax, fresh process", fresh),
+    ]

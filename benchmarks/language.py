@@ -1,0 +1,97 @@
+"""What reading, printing and checking programs cost, and how that grows with their length."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.compile_time import fresh_module, source
+from benchmarks.harness import Row, bound
+from tilewright import language as pl
+from tilewright.frontend.text import parse_program
+from tilewright.ir.core import Program
+from tilewright.ir.verify import verify
+from tilewright.passes import pipeline
+
+SMALL, LARGE = 1_000, 20_000
+LINEAR = 1.2
+
+MEMORY = """
+import resource
+import numpy
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from benchmarks.language import program_of
+program_of({ops})
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def timed(run: Callable[[], object], rounds: int = 3) -> float:
+    """Median seconds of a call."""
+    times: list[float] = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def program_of(statements: int) -> Program:
+    """A function of so many statements, read from its source."""
+    return read(plain_function(statements))
+
+
+def plain_function(statements: int) -> Any:
+    """The Python function, not decorated."""
+    return fresh_module(source(statements, "pl.function").replace("@pl.function", "")).chain
+
+
+def read(function: Any) -> Program:
+    """The verified program of a function."""
+    return verify(Program("P", {"chain": pl.function(function)}))
+
+
+def before_llvm(ops: int) -> float:
+    """Seconds from the source of a straight-line function to its loop IR."""
+    function = plain_function(ops)
+    return timed(lambda: pipeline.lower(read(function), "chain"))
+
+
+def peak_memory(ops: int) -> float:
+    """Megabytes that reading a program of `ops` operations takes beyond numpy."""
+    return float(subprocess.check_output([sys.executable, "-c", MEMORY.format(ops=ops)]))
+
+
+def growing(name: str, seconds: Callable[[int], float], limit: float) -> list[Row]:
+    """A limit per statement at both sizes, and on how much more one costs at the larger."""
+    small, large = seconds(SMALL) / SMALL, seconds(LARGE) / LARGE
+    return [
+        bound(f"{name}, a statement of {SMALL:,}", small, limit),
+        bound(f"{name}, a statement of {LARGE:,}", large, limit),
+        bound(f"{name}, growth to {LARGE:,}", large, LINEAR * small),
+    ]
+
+
+def rows() -> list[Row]:
+    """Every figure."""
+    functions = {n: plain_function(n) for n in (SMALL, LARGE)}
+    programs = {n: read(function) for n, function in functions.items()}
+    text = programs[SMALL].as_python()
+    parsed = {n: timed(lambda n=n: read(functions[n])) for n in functions}
+    printed = {n: timed(lambda n=n: programs[n].as_python()) for n in programs}
+    return [
+        *growing("parse and verify", parsed.__getitem__, 40e-6),
+        *growing("print", printed.__getitem__, 15e-6),
+        bound(
+            "reading the printed text",
+            timed(lambda: verify(parse_program(text))),
+            1.5 * parsed[SMALL],
+        ),
+        bound("before LLVM, an op of 500", before_llvm(500) / 500, 60e-6),
+        bound("before LLVM, an op of 5,000", before_llvm(5_000) / 5_000, 60e-6),
+        bound(f"peak memory of {LARGE:,} ops beyond numpy", peak_memory(LARGE), 200, "MB"),
+    ]

@@ -1,0 +1,109 @@
+"""One table of all rows: ours, the ratio to each peer, the best peer, the floor, what is short."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.harness import OURS, Row, shown
+
+COLUMNS = {
+    "numpy": "numpy",
+    "numpy, other core": "numpy\nHaswell",
+    "torch": "torch",
+    "torch.compile": "torch\ncompile",
+    "numba": "numba",
+    "jax": "jax",
+}
+"""Libraries that count as peers; what else takes part is named in the row's last column."""
+REFERENCES = ("floor", "limit")
+
+
+def best_peer(row: Row) -> tuple[str, float] | None:
+    """The fastest library and how many times faster than it we are."""
+    found = [(row.ratio(peer), peer) for peer in COLUMNS if peer in row.seconds]
+    if not found:
+        return None
+    ratio, peer = min(found)
+    return peer, ratio
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """The geometric mean; not a number for none."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def short_of(row: Row) -> list[str]:
+    """What is not reached, in words."""
+    found = [f"wrong: {name}, error {error:.1e}" for name, error in row.wrong.items()]
+    for peer, bar in row.missed().items():
+        found.append(f"{row.ratio(peer):.2f} of {peer}, bar {bar:.2f}")
+    best = best_peer(row)
+    if best and best[1] < 1.0 and best[0] not in row.missed():
+        found.append(f"best peer {best[0]} is faster: {best[1]:.2f}")
+    return found
+
+
+def report(rows: Sequence[Row], console: Console | None = None) -> bool:
+    """Prints the table; True when every result is right and every bar is met."""
+    table = Table(title="times, and how many times faster than each peer", pad_edge=False)
+    table.add_column("workload", no_wrap=True)
+    for name in ("ours", *COLUMNS.values(), "best\npeer", "over\nfloor"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("bars and other contenders")
+    table.add_column("")
+    suite = rows[0].suite if rows else ""
+    for row in rows:
+        if row.suite != suite:
+            table.add_section()
+            suite = row.suite
+        table.add_row(*_cells(row))
+    out = console or Console(width=170)
+    out.print(table)
+    means = geometric_mean(best[1] for row in rows if (best := best_peer(row)))
+    short = [row for row in rows if short_of(row)]
+    if not math.isnan(means):
+        out.print(f"best peer over ours, geometric mean: {means:.2f}")
+    for row in short:
+        out.print(f"[red]short[/red] {row.suite}: {row.name}: {'; '.join(short_of(row))}")
+    return not short
+
+
+def _cells(row: Row) -> list[str]:
+    best = best_peer(row)
+    over = 1 / row.ratio("floor") if "floor" in row.seconds else None
+    return [
+        row.name,
+        shown(row.seconds[OURS], row.unit),
+        *(_ratio(row, peer) for peer in COLUMNS),
+        "" if best is None else f"{best[1]:.2f}",
+        "" if over is None else f"{over:.2f}",
+        ", ".join(_others(row)),
+        "[red]short[/red]" if short_of(row) else "ok" if row.bars or best else "",
+    ]
+
+
+def _ratio(row: Row, peer: str) -> str:
+    if peer not in row.seconds:
+        return ""
+    text = f"{row.ratio(peer):.2f}"
+    return f"[red]{text}[/red]" if row.ratio(peer) < row.bars.get(peer, 1.0) else text
+
+
+def _others(row: Row) -> Iterable[str]:
+    for peer, bar in row.bars.items():
+        if peer == "limit":
+            yield f"limit {shown(row.seconds[peer], row.unit)}"
+        elif peer == "floor":
+            yield f"floor ≤ {1 / bar:.2f}"
+        elif peer in COLUMNS:
+            yield f"{peer} ≥ {bar:.2f}"
+        else:
+            yield f"{peer} {row.ratio(peer):.2f} ≥ {bar:.2f}"
+    for peer, took in row.seconds.items():
+        if peer not in (OURS, *COLUMNS, *REFERENCES, *row.bars):
+            yield f"{peer} {shown(took, row.unit)}"
