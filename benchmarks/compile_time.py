@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Row, bound
+from benchmarks.harness import Row, bound, script
 
 WORDS = ("add", "mul", "maximum", "sub")
 _NUMBER = itertools.count()
@@ -65,10 +64,7 @@ def import_time() -> tuple[float, float]:
         "import time; a = time.perf_counter(); import numpy; b = time.perf_counter();"
         "import tilewright; print(b - a, time.perf_counter() - b)"
     )
-    pairs = [
-        tuple(map(float, subprocess.check_output([sys.executable, "-c", code]).split()))
-        for _ in range(7)
-    ]
+    pairs = [tuple(map(float, script(code).split())) for _ in range(7)]
     return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
 
 

@@ -6,8 +6,6 @@ import importlib.util
 import os
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ import showcase_kernels
 from benchmarks import kernels
 from benchmarks.compile_time import fresh_module
 from benchmarks.contenders import Array
-from benchmarks.harness import OURS, Row, bound
+from benchmarks.harness import OURS, Row, bound, script
 from benchmarks.workloads import normal
 from tilewright import language as pl
 
@@ -59,8 +57,7 @@ def in_fresh_process(name: str) -> float:
     code = HEAD.format(imports=IMPORTS[name], name=name)
     with tempfile.TemporaryDirectory() as empty:
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": empty, "NUMBA_CACHE_DIR": empty}
-        lines = subprocess.check_output([sys.executable, "-c", code], env=env, text=True)
-    return float(lines.split()[-1])
+        return float(script(code, env).split()[-1])
 
 
 def rows() -> list[Row]:

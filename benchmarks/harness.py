@@ -17,10 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 Run = Callable[[], object]
+ROOT = Path(__file__).parents[1]
 READABLE = 200e-6
 WARM = 5e-3
 OURS = "tilewright"
@@ -52,12 +54,6 @@ class Row:
     suite: str = ""
     unit: str = "s"
     wrong: dict[str, float] = field(default_factory=dict[str, float])
-    peer: InitVar[str] = "numpy"
-    at_least: InitVar[float | None] = None
-
-    def __post_init__(self, peer: str, at_least: float | None) -> None:
-        if at_least is not None:
-            self.bars = {**self.bars, peer: at_least}
 
     def ratio(self, peer: str) -> float:
         """How many times faster than the peer (above 1 is faster)."""
@@ -124,6 +120,11 @@ def environment(threads: int = 1, **more: str) -> dict[str, str]:
     env |= {"TILEWRIGHT_BENCH_CLEAN": "1", "OMP_WAIT_POLICY": "passive"}
     env |= {"TILEWRIGHT_NUM_THREADS": str(threads), "XLA_FLAGS": ONE_THREAD_JAX}
     return env | more
+
+
+def script(text: str, env: Mapping[str, str] | None = None) -> str:
+    """What a fresh process that runs `text` prints; it can import the benchmarks."""
+    return subprocess.check_output([sys.executable, "-c", text], env=env, cwd=ROOT, text=True)
 
 
 def clean_environment() -> None:

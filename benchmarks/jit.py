@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import tilewright.language as pl
-from benchmarks.compile_time import bound, first_call, fresh_module
-from benchmarks.harness import Row, Run, interleave
+from benchmarks.compile_time import first_call, fresh_module
+from benchmarks.harness import Row, Run, bound, interleave
 from benchmarks.traced import add as traced_add
 
 SHAPE = (4, 16)
@@ -59,9 +59,9 @@ def warm_rows() -> list[Row]:
     made: dict[str, Run] = {"tilewright": lambda: add(x, y), "np.add": lambda: np.add(x, y)}
     traced: dict[str, Run] = {**made, "tilewright": lambda: traced_add[2](x, y)}
     return [
-        *called("warm call, 3 arrays", in_place, 150e-9),
-        *called("warm call, output allocated", made, 600e-9),
-        *called("warm call, traced[2](x, y)", traced, 600e-9),
+        called("warm call, 3 arrays", in_place, 150e-9),
+        called("warm call, output allocated", made, 600e-9),
+        called("warm call, traced[2](x, y)", traced, 600e-9),
         *torch_rows(),
     ]
 
@@ -80,8 +80,8 @@ def torch_rows() -> list[Row]:
     made: dict[str, Run] = {"tilewright": lambda: add(x, y), "torch.add": lambda: torch.add(x, y)}
     seconds = interleave(made)
     return [
-        *called("warm call, 3 tensors", in_place, 400e-9),
-        Row("warm call, tensor allocated", seconds, peer="torch.add", at_least=1.0),
+        called("warm call, 3 tensors", in_place, 400e-9),
+        Row("warm call, tensor allocated", seconds, {"torch.add": 1.0}),
     ]
 
 
@@ -100,17 +100,13 @@ def numba_add() -> Callable[..., Any] | None:
     return add
 
 
-def called(name: str, contenders: dict[str, Run], limit: float) -> list[Row]:
-    """A row for the limit, and one for each peer, without what calling a lambda costs."""
+def called(name: str, contenders: dict[str, Run], limit: float) -> Row:
+    """A row with a limit and its peers, without what calling a lambda costs."""
     empty: Run = lambda: None  # noqa: E731
     seconds = interleave({**contenders, "nothing": empty})
     overhead = seconds.pop("nothing")
     seconds = {who: max(took - overhead, 1e-10) for who, took in seconds.items()}
-    peers = [who for who in seconds if who != "tilewright"]
-    return [
-        bound(name, seconds["tilewright"], limit),
-        *(Row(name, seconds, peer=peer) for peer in peers),
-    ]
+    return Row(name, {**seconds, "limit": limit}, {"limit": 1.0})
 
 
 # ---- the careful path ----------------------------------------------------------------------------
@@ -234,7 +230,7 @@ def restart_rows() -> list[Row]:
     name = "fresh process, warm disk" + (" (imports llvmlite)" if has_llvm else "")
     limited = bound(name, warm, 40e-3)
     limited.seconds["cold disk"] = cold
-    return [limited, Row(name, limited.seconds, peer="cold disk")]
+    return [limited]
 
 
 def rows() -> list[Row]:

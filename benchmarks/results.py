@@ -9,20 +9,58 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.harness import Row
+from benchmarks.harness import OURS, Row, shown
+from benchmarks.plot import plot
+from benchmarks.table import best_peer, geometric_mean
 from tilewright.codegen.machine import host_target
 
 VERSION = version("tilewright")
-DIRECTORY = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+README, PLOT = ROOT / "README.md", ROOT / "docs" / "benchmarks.svg"
+BEGIN, END = "<!-- figures: begin (from `make bench`) -->", "<!-- figures: end -->"
+
+IN_README = (
+    "matmul 1024×1024×1024",
+    "128-tile matmul 1024, parsed",
+    "softmax 2048²",
+    "RMSNorm 2048²",
+    "LayerNorm 2048²",
+    "GELU(x@W+b) 1024",
+    "SiLU MLP 1024",
+    "attention (8,1024,64)",
+    "causal attention 2048×64",
+    "row argmax 4096²",
+    "transpose 4096²",
+    "RoPE 32×2048×128",
+    "30-op chain 1M",
+    "exp 1M",
+    "tanh 1M",
+)
 
 
-def path_of(version: str = VERSION) -> Path:
+HEAD = """\
+One thread of a Zen 4 core, strict numerics; medians of interleaved calls in one run, every result
+checked against float64. Over all {count} workloads that have a peer, the fastest peer takes {mean}
+times as long as ours (geometric mean).
+
+| workload | ours | over the floor | numpy | torch | fastest peer |
+|---|--:|--:|--:|--:|--:|
+"""
+FOOT = """
+Columns of peers: how many times faster ours is. The floor, measured in the run, is the peak of
+multiply-adds, or moving the bytes once. Every workload, every peer:
+
+![How many times faster than each peer](docs/benchmarks.svg)
+"""
+
+
+def path_of(release: str = VERSION) -> Path:
     """The file of a release."""
-    return DIRECTORY / f"{version}.json"
+    return Path(__file__).parent / "results" / f"{release}.json"
 
 
-def save(rows: Sequence[Row]) -> Path:
-    """Writes the file of this release."""
+def save(rows: Sequence[Row]) -> None:
+    """Writes the file of this release, the plot and the table of the README."""
     target = host_target()
     kept = {
         "version": VERSION,
@@ -30,12 +68,35 @@ def save(rows: Sequence[Row]) -> Path:
         "python": platform.python_version(),
         "rows": [asdict(row) for row in rows],
     }
-    DIRECTORY.mkdir(exist_ok=True)
     path = path_of()
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
+    PLOT.write_text(plot(rows), encoding="utf-8")
+    before, rest = README.read_text("utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    README.write_text(f"{before}{BEGIN}\n\n{summary(kept)}\n{END}{after}", encoding="utf-8")
 
 
 def load(path: Path) -> list[Row]:
     """The rows of a file."""
     return [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The table of the README, in Markdown."""
+    best = [found for row in rows if (found := best_peer(row))]
+    facts = {"count": len(best), "mean": f"{geometric_mean(ratio for _, ratio in best):.2f}"}
+    chosen = [row for name in IN_README for row in rows if row.name == name]
+    return f"{HEAD.format(**facts)}{''.join(map(_line, chosen))}{FOOT}"
+
+
+def _line(row: Row) -> str:
+    best = best_peer(row)
+    cells = [
+        row.name,
+        shown(row.seconds[OURS]),
+        f"{1 / row.ratio('floor'):.2f}" if "floor" in row.seconds else "",
+        *(f"{row.ratio(peer):.2f}" if peer in row.seconds else "" for peer in ("numpy", "torch")),
+        f"{best[0]} {best[1]:.2f}" if best else "",
+    ]
+    return f"| {' | '.join(cells)} |\n"

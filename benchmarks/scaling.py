@@ -6,13 +6,11 @@ The two-threaded contenders live in a child process; what the columns show there
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.harness import OURS, Remote, Row, Run, bound, environment, interleave
+from benchmarks.harness import OURS, Remote, Row, Run, bound, environment, interleave, script
 from benchmarks.server import Server, use_all_processors
 from benchmarks.workloads import find_workload
 from tilewright.abi import CTX, Manifest, Signature, tensor
@@ -82,6 +80,6 @@ def rows() -> list[Row]:
         return []
     with Server(2, OPENBLAS_THREAD_TIMEOUT="4") as two:
         found = [scaling(name, bar, two) for name, bar in BARS.items()]
-    command = [sys.executable, "-c", "from benchmarks.scaling import *; print(hot_launch())"]
-    hot = float(subprocess.check_output(command, env=environment(2)))
+    code = "from benchmarks.scaling import hot_launch; print(hot_launch())"
+    hot = float(script(code, environment(2)))
     return [*found, bound("parallel launch of two empty iterations, hot", hot, 2e-6)]

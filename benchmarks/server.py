@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import environment, sample
+from benchmarks.harness import ROOT, environment, sample
 
 
 class Server:
@@ -26,6 +26,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.server", str(threads)],
             env=environment(threads, **variables),
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

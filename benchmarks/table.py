@@ -41,7 +41,13 @@ def short_of(row: Row) -> list[str]:
     """What is not reached, in words."""
     found = [f"wrong: {name}, error {error:.1e}" for name, error in row.wrong.items()]
     for peer, bar in row.missed().items():
-        found.append(f"{row.ratio(peer):.2f} of {peer}, bar {bar:.2f}")
+        ours, other = (shown(row.seconds[who], row.unit) for who in (OURS, peer))
+        if peer in REFERENCES:
+            found.append(
+                f"{ours} is {1 / row.ratio(peer):.2f} of the {peer} {other}, bar {1 / bar:.2f}"
+            )
+        else:
+            found.append(f"{row.ratio(peer):.2f} of {peer}, bar {bar:.2f}")
     best = best_peer(row)
     if best and best[1] < 1.0 and best[0] not in row.missed():
         found.append(f"best peer {best[0]} is faster: {best[1]:.2f}")
