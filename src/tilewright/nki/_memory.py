@@ -184,8 +184,10 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     require_hbm(src, "src")
     sema = nki_ctx().sema
     skip_outside(src, kwargs)
-    require_partitions(src.shape)
+    extents = tile_extents(src.shape)
+    require_partitions(extents)
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
+    value = trace_access.reshaped_to(value, extents)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
     return sema.tile(converted_value(value, wanted), mask=mask)
 
@@ -207,6 +209,11 @@ def copy(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     require_tensor(src, "src")
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
     return sema.tile(converted_value(trace_access.read_operand(sema, src, mask), wanted), mask=mask)
+
+
+def tile_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a tile that holds what has `shape`: one free dimension at least."""
+    return shape if len(shape) > 1 else (*shape, *(1,) * (2 - len(shape)))
 
 
 def skip_outside(tensor: nki_tensor, keywords: dict[str, Any]) -> None:

@@ -260,3 +260,48 @@ def test_an_index_range_is_refused_exactly_when_it_leaves_the_tensor(
         with pytest.raises(TilewrightError) as caught:
             run(body, (128, 48))
         assert caught.value.code == "err_tensor_access_out_of_bound"
+
+
+def test_a_position_in_a_tile_leaves_a_partition_and_a_free_dimension() -> None:
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def body(out, x):
+        tile = nl.load(x)
+        blocks = nl.ndarray((2, nl.par_dim(128), 48), dtype=x.dtype)
+        wide = tile.reshape((128, 6, 8))
+        views = {
+            "column": tile[:, 3],
+            "row": tile[5],
+            "one": tile[5, 3],
+            "block": blocks[1],
+            "column of a block": blocks[1, :, 3],
+            "wide": wide[:, 2],
+            "deep": wide[:, 2, 4],
+        }
+        shapes.update({name: view.shape for name, view in views.items()})
+        nl.store(out, tile[:, 3] + tile[:, -1])
+
+    assert np.array_equal(run(body, (128, 1)), X[:, 3:4] + X[:, -1:])
+    assert shapes == {
+        "column": (128, 1),
+        "row": (1, 48),
+        "one": (1, 1),
+        "block": (128, 48),
+        "column of a block": (128, 1),
+        "wide": (128, 8),
+        "deep": (128, 1),
+    }
+
+
+def test_a_column_is_written_and_combined_like_a_vector_of_one_column() -> None:
+    def body(out, x, vector):
+        peak = nl.ndarray((nl.par_dim(128), 2), dtype=x.dtype)
+        tile, weight = nl.load(x), nl.load(vector)
+        peak[:, 0] = nl.max(tile, axis=1)
+        peak[:, 1] = nl.maximum(nl.copy(peak[:, 0]), weight)
+        nl.store(out[:, 0], peak[:, 1])
+        nl.store(out[:, 1], nl.load(x[:, 7]))
+
+    vector = np.linspace(0, 9999, 128, dtype=np.float32)
+    want = np.stack([np.maximum(X.max(1), vector), X[:, 7]], axis=1)
+    assert np.array_equal(run(body, (128, 2), X, vector), want)

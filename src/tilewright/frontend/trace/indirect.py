@@ -192,15 +192,15 @@ def _put_row(
     source: nki_tensor,
     given: Any,
     place: DynamicScalar,
-    row: DynamicScalar,
+    index: DynamicScalar,
     combine: Any,
 ) -> None:
-    access = direct_access(view, row.expr)
+    access = direct_access(view, index.expr)
     access = trace_access.single_access(access, given)
     access = access.drop_dims([view.dim], place.expr)
     target = DataTile(view.root, access)
-    before = (slice(None),) * view.dim
-    value = trace_access.read(sema, source[(*before, place)])
+    row = DataTile(source.root, source.access.drop_dims([view.dim], place.expr))
+    value = trace_access.read(sema, row)
     if combine is not None:
         value = combine(trace_access.fetch(sema, target, None, MemorySpace.Sbuf), value)
     trace_access.write(sema, target, value)

@@ -57,6 +57,7 @@ class Selection:
 def subscript(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
     """The view by basic or advanced indexing; bounds are checked where it is used."""
     varying = any(isinstance(entry, (TileIndex, mask)) for entry in entries)
+    entries = entries if varying or tensor.root.is_hbm else on_chip_entries(tensor, entries)
     window = None if varying else _window(tensor, entries)
     outer = None if window is None else tensor.window
     if window is not None and outer is not None:
@@ -67,6 +68,28 @@ def subscript(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
     blocks = tensor.partition_axis
     left = 0 if varying else blocks - sum(axis < blocks for axis in selection.dropped)
     return DataTile(tensor.root, composed(tensor, selection.access()), left)
+
+
+def on_chip_entries(tensor: nki_tensor, entries: Sequence[Any]) -> list[Any]:
+    """The entries with slices of one element for positions where a tile needs a dimension.
+
+    A tile has its partition dimension and at least one free dimension, whatever is picked of it.
+    """
+    kept = list(entries)
+    partition = tensor.partition_axis
+    axes = [place for place, entry in enumerate(entries) if entry is not None]
+    free = axes[partition + 1 :]
+    needed = axes[partition : partition + 1]
+    if len(axes) == len(entries) and all(_is_position(entries[place]) for place in free):
+        needed += free[-1:]
+    for place in needed:
+        if _is_position(kept[place]):
+            kept[place] = DynamicSlice(kept[place], 1)
+    return kept
+
+
+def _is_position(entry: object) -> bool:
+    return not isinstance(entry, (slice, DynamicSlice)) and scalar_expr(entry) is not None
 
 
 def composed(tensor: nki_tensor, inner: Access) -> Access:
@@ -104,7 +127,8 @@ def _window(tensor: nki_tensor, entries: Sequence[Any]) -> Window | None:
             if part is None:
                 return None
         elif isinstance(entry, DynamicSlice):
-            part = _dim(entry.start), entry.size
+            start = _position(tensor, entry.start, tensor.shape[axis])
+            part = simplify(start), entry.size
         else:
             dropped.append(axis)
             part = simplify(_position(tensor, entry, tensor.shape[axis])), 1
@@ -121,12 +145,6 @@ def _unit_slice(axis: int, entry: slice, extent: int) -> tuple[Dim, int] | None:
     return (start, max(length, 0)) if isinstance(length, int) else None
 
 
-def _dim(start: object) -> Dim:
-    expr = scalar_expr(start)
-    assert expr is not None
-    return simplify(expr)
-
-
 def _basic(tensor: nki_tensor, entries: Sequence[Any]) -> Selection:
     selection = Selection()
     for entry in entries:
@@ -137,7 +155,8 @@ def _basic(tensor: nki_tensor, entries: Sequence[Any]) -> Selection:
             _take_slice(selection, axis, cast(Any, entry), tensor.shape[axis])
         elif isinstance(entry, DynamicSlice):
             dim = selection.add_dim(entry.size)
-            selection.coordinates.append(as_expr(scalar_expr(entry.start)) + dim)
+            start = _position(tensor, entry.start, tensor.shape[axis])
+            selection.coordinates.append(start + dim)
         else:
             selection.coordinates.append(_position(tensor, entry, tensor.shape[axis]))
             selection.dropped.append(axis)
