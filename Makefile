@@ -14,7 +14,7 @@ help:
 	@echo "make test       the test suite          make test ARGS='-k affine'"
 	@echo "make test-long  the tests that take minutes"
 	@echo "make check      ruff (lint), pyright (types), layers and budgets (house)"
-	@echo "make bench      the benchmarks"
+	@echo "make bench      every workload beside every library, one table (10 minutes)"
 	@echo "make docs       the reference, written anew from the pages"
 
 run: $(STAMP)
@@ -41,7 +41,8 @@ house: $(STAMP)
 		tests/test_layers.py tests/test_budgets.py tests/test_public_api.py
 
 bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[bench]" || echo "numba is missing: its column is left out"
+	$(BIN)/python -m pip install --quiet -e ".[bench]" \
+		|| echo "numba is missing: its column stays blank"
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)
