@@ -6,6 +6,7 @@ import importlib.util
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,6 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, package in missing.items():
             if marker in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def elsewhere() -> Iterator[None]:
+    """What a compilation writes beside its program goes with the cache."""
+    before = os.getcwd()
+    os.chdir(CACHE.name)
+    yield
+    os.chdir(before)
 
 
 def pytest_sessionstart() -> None:

@@ -14,8 +14,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"errors", "source", "dtypes", "target", "settings", "choices", "locks"},
-    {"ir", "cache"},
-    {"ops", "abi", "devices"},
+    {"ir", "cache", "abi"},
+    {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},
     {"runtime", "dist"},
     {"jit"},

@@ -379,6 +379,40 @@ class Fault(IntEnum):
     ASSERTION = 19
     DEADLOCK = 20
     RING_OVERFLOW = 21
+    EXTERNAL_STATUS = 22  # values[0]: what a kernel in C++ returned
+    EXTERNAL_EXCEPTION = 23
+
+
+def fault_name(status: int) -> str:
+    """The name of a status of a kernel; empty for one that nobody knows."""
+    return Fault(status).name if status in set(Fault) else ""
+
+
+# ---- kernels in C++ ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExternalKernel:
+    """Function `function` of the C++ file `source`; `params` are the C++ types of its parameters.
+
+    A kernel refers to it by an undefined symbol. `contents` is the digest of the sources that it
+    was built from, `library` the key under which what was built is kept.
+    """
+
+    function: str
+    source: str
+    params: tuple[str, ...]
+    include_dirs: tuple[str, ...] = ()
+    contents: str = ""
+    library: str = ""
+
+    @staticmethod
+    def from_json(data: Sequence[Any]) -> ExternalKernel:
+        """The inverse of `dataclasses.astuple`."""
+        function, source, params, include_dirs, contents, library = data
+        return ExternalKernel(
+            function, source, tuple(params), tuple(include_dirs), contents, library
+        )
 
 
 # ---- side tables ---------------------------------------------------------------------------------
@@ -426,7 +460,8 @@ class Manifest:
     that may be the very same memory; `work` estimates the serial run time as a sum of
     (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds when nobody knows;
     `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess; `parallel` is
-    true when the kernel may call the context's `parallel`.
+    true when the kernel may call the context's `parallel`; `externals` are the kernels in C++ that
+    it calls, by symbol.
     """
 
     name: str = "kernel"
@@ -440,6 +475,7 @@ class Manifest:
     grid: Extent = Extent(1)
     arena_bytes: int = 0
     parallel: bool = False
+    externals: Mapping[str, ExternalKernel] = field(default_factory=dict[str, ExternalKernel])
 
     def allows_overlap(self, first: str, second: str) -> bool:
         """True when these two tensors may be the same memory."""
@@ -464,6 +500,7 @@ class Manifest:
             "grid": [self.grid.constant, [list(t) for t in self.grid.terms], self.grid.divisor],
             "arena_bytes": self.arena_bytes,
             "parallel": self.parallel,
+            "externals": {symbol: astuple(kernel) for symbol, kernel in self.externals.items()},
         }
 
     @staticmethod
@@ -480,6 +517,7 @@ class Manifest:
             grid=Extent(constant, tuple((n, k) for n, k in terms), divisor),
             arena_bytes=data["arena_bytes"],
             parallel=data["parallel"],
+            externals={s: ExternalKernel.from_json(k) for s, k in data["externals"].items()},
         )
 
 

@@ -91,6 +91,11 @@ def path(name: str, meaning: str) -> Setting[Path | None]:
     return Setting[Path | None](name, None, "a path", _path, meaning)
 
 
+def text(name: str, meaning: str) -> Setting[str]:
+    """A setting that is any text; empty counts as not set."""
+    return Setting(name, "", "a text", str, meaning)
+
+
 def level(name: str, default: str, names: tuple[str, ...], meaning: str) -> Setting[str]:
     """A setting that is one of a few words, in any case."""
     return Setting(name, default, " or ".join(names), _level(*names), meaning)
@@ -122,4 +127,5 @@ LOG_LEVEL = level(
 )
 GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
+CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")

@@ -15,6 +15,7 @@ import tilewright.language as pl
 from tilewright import errors, interp, ir
 from tilewright.abi import Fault, tensor
 from tilewright.errors.nki import NKI_PAGES
+from tilewright.external.compiler import find_compiler
 from tilewright.ir.core import Program
 from tilewright.jit import CompiledProgram
 from tilewright.passes.fit import fit
@@ -173,6 +174,25 @@ def native(fault: Fault | None) -> Any:
     return make(fault_text(fault, 0), tensor("out", pl.FP32, (1,), "out"))(array(1))
 
 
+SCALE = "void scale(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out) { out(0) = x(0); }"
+FAILING = "int scale(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out) { return 3; }"
+
+
+def in_cpp(text: str = SCALE, header: str = "tilewright.h", compiler: str = "") -> Any:
+    """A kernel in C++ that is compiled and called."""
+    if find_compiler() is None and not compiler:
+        pytest.skip("there is no C++ compiler")
+    Path("scale.cpp").write_text(f'#include "{header}"\n#include "tilewright.h"\n{text}\n')
+    vector = "pl.Tensor[[4], pl.FP32]"
+    options = f"type=pl.FunctionType.AIV, external_source={str(Path('scale.cpp').absolute())!r}"
+    f = pl.parse(
+        f"@pl.function({options})\ndef scale(x: {vector}, out: pl.Out[{vector}]) -> {vector}: ...\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CXX", compiler)
+        return ir.compile(f)(array(4), array(4))  # type: ignore[arg-type]
+
+
 GOOD_LOOP = ("for i, (a,) in pl.range(4, init_values=(n,)):", "    a = pl.yield_(a + i)")
 BAD_LOOP = ("for i, (a,) in pl.range(4, init_values=(n,)):", "    pl.yield_(a + i)")
 LOAD = "t = pl.load(x, [0, 0], [16, 16])"
@@ -229,6 +249,10 @@ CASES: dict[type[errors.TilewrightError], Case] = {
     ),
     errors.LimitExceeded: Case(lambda: exceeding(4096), lambda: exceeding(8)),
     errors.ToolchainError: Case(lambda: directory(False), lambda: directory(True)),
+    errors.CompilerMissing: Case(lambda: in_cpp(compiler="no-such-compiler"), in_cpp),
+    errors.ExternalSourceRefused: Case(lambda: in_cpp("void scale();"), in_cpp),
+    errors.HeaderMissing: Case(lambda: in_cpp(header="kernel_operator.h"), in_cpp),
+    errors.ExternalKernelFailed: Case(lambda: in_cpp(FAILING), in_cpp),
     errors.KernelFault: Case(lambda: native(Fault.ASSERTION), lambda: native(None)),
     errors.IndexOutOfBounds: Case(lambda: picked(8), lambda: picked(7)),
     errors.DivisionByZero: Case(lambda: native(Fault.DIVISION_BY_ZERO), lambda: native(None)),

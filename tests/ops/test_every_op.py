@@ -16,7 +16,16 @@ from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops.sampling import Arg, Sample
 
-WITHOUT_SAMPLES = ("arith.", "array.", "control.", "host.", "loop.", "prefetch.", "task.current")
+WITHOUT_SAMPLES = (
+    "arith.",
+    "array.",
+    "control.",
+    "external.",
+    "host.",
+    "loop.",
+    "prefetch.",
+    "task.current",
+)
 """Families tested elsewhere: scalar words through their elementwise ops, the others by hand."""
 
 

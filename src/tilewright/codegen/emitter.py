@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.abi import CTX
+from tilewright.abi import CTX, ExternalKernel
 from tilewright.codegen.arena import Layout
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
@@ -66,8 +66,15 @@ class Shared:
     layout: Layout
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
+    externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])
+    texts: dict[int, str] = field(default_factory=dict[int, str])
     functions: int = 0
     parallel: bool = False
+    communicates: bool = False
+
+    def external_symbol(self, kernel: ExternalKernel) -> str:
+        """The symbol by which the object refers to a kernel in C++."""
+        return self.externals.setdefault(kernel, f"tw_external_{len(self.externals)}")
 
 
 class Emitter:

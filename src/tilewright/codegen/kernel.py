@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
-from tilewright.abi import CTX, Fault, Param, ScalarParam, Signature, TensorParam
-from tilewright.codegen import emit_control, emit_memory, emit_scalars, emit_ticks
+from tilewright.abi import CTX, ExternalKernel, Fault, Param, ScalarParam, Signature, TensorParam
+from tilewright.codegen import (
+    emit_control,
+    emit_external,
+    emit_memory,
+    emit_scalars,
+    emit_ticks,
+)
 from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
@@ -27,7 +33,7 @@ from tilewright.ops import loop
 from tilewright.source import Span
 from tilewright.target import Isa, Target
 
-REGISTERED = (emit_control, emit_memory, emit_scalars, emit_ticks)
+REGISTERED = (emit_control, emit_external, emit_memory, emit_scalars, emit_ticks)
 """Modules that say how operations are written."""
 
 
@@ -37,7 +43,7 @@ class Kernel:
 
     `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows;
     `work` the run time as (nanoseconds, extents to multiply them with); `parallel` says that it may
-    call the context's `parallel`.
+    call the context's `parallel`; `externals` are the kernels in C++ behind its undefined symbols.
     """
 
     text: str
@@ -46,6 +52,7 @@ class Kernel:
     sites: dict[int, Span]
     work: tuple[tuple[float, tuple[str, ...]], ...] = ()
     parallel: bool = False
+    externals: Mapping[str, ExternalKernel] = field(default_factory=dict[str, ExternalKernel])
 
     def compile(self, target: Target) -> bytes:
         """Its object file."""
@@ -66,7 +73,16 @@ def emit_kernel(
     writer.write()
     module.add(emitter.text)
     work = named_work(estimate(function.body), writer.names)
-    return Kernel(module.finish(), symbol, layout.size, shared.sites, work, shared.parallel)
+    externals = {name: kernel for kernel, name in shared.externals.items()}
+    return Kernel(
+        module.finish(),
+        symbol,
+        layout.size,
+        shared.sites,
+        work,
+        shared.parallel,
+        externals,
+    )
 
 
 def named_work(

@@ -16,13 +16,14 @@ from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import BufferType
-from tilewright.ops import arith, control, loop
+from tilewright.ops import arith, control, external, loop
 
 Work = Mapping[tuple[Symbol, ...], float]
 
 SCALAR_NS, LANE_NS = 0.5, 0.03
 LONG_FACTOR, LOOP_NS, MULTIPLY_NS, COPY_NS = 10.0, 2.0, 0.01, 0.05
 UNKNOWN_COUNT = 16.0
+EXTERNAL_NS = 10_000.0
 REPEATED = 1e15
 """A while loop: long, but finite, so that differences of such estimates are numbers."""
 
@@ -132,6 +133,8 @@ def _operation(op: Operation, unit: float) -> Work:
         return constant(REPEATED)
     if op.opdef is loop.matmul:
         return _matmul(op)
+    if op.opdef is external.on_buffers:
+        return constant(EXTERNAL_NS)
     if op.opdef is loop.copy:
         return times(_elements(op.operands[0]), constant(COPY_NS))
     if op.regions:

@@ -107,6 +107,52 @@ class ToolchainError(TilewrightError, RuntimeError):
     code = "TW306"
 
 
+class CompilerMissing(ToolchainError):
+    """A kernel in C++ is called and this machine has no C++ compiler.
+
+    Bad::
+
+        @pl.jit.extern(core_type="aiv", source="scale.cpp")     # no c++, g++, clang++
+        def scale(x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]): ...
+
+    Good::
+
+        TILEWRIGHT_CXX=/path/to/clang++ python program.py
+    """
+
+    code = "TW307"
+
+
+class ExternalSourceRefused(ToolchainError):
+    """The C++ compiler refuses a kernel, or its function does not take what is passed to it.
+
+    Bad::
+
+        int32_t scale(float *x, float *out);        // for two tensors of rank 1
+
+    Good::
+
+        int32_t scale(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out);
+    """
+
+    code = "TW308"
+
+
+class HeaderMissing(ExternalSourceRefused):
+    """A kernel in C++ includes a header that this machine does not have, such as a vendor's.
+
+    Bad::
+
+        #include "kernel_operator.h"
+
+    Good::
+
+        #include "tilewright.h"
+    """
+
+    code = "TW309"
+
+
 class InternalError(TilewrightError, RuntimeError):
     """A defect of Tilewright, not of the program. Please report it with its traceback.
 

@@ -1,5 +1,7 @@
 """What goes wrong while a kernel runs."""
 
+from collections.abc import Mapping
+
 from tilewright.errors.base import TilewrightError
 
 
@@ -82,7 +84,38 @@ class Deadlock(KernelFault):
     code = "TW404"
 
 
+class ExternalKernelFailed(KernelFault):
+    """A kernel in C++ returned a status other than TW_OK, or threw an exception.
+
+    Bad::
+
+        int32_t scale(tw::Tensor<float, 1> x) { return 3; }
+
+    Good::
+
+        int32_t scale(tw::Tensor<float, 1> x) { return TW_OK; }
+    """
+
+    code = "TW406"
+
+
 class CancelledError(KeyboardInterrupt):
     """A running kernel was interrupted from the keyboard; outputs may be partly written."""
 
     code = "TW405"
+
+
+FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
+    "INDEX_OUT_OF_BOUNDS": (
+        IndexOutOfBounds,
+        "index {0} is outside [{1}, {2}) along dimension {3}",
+    ),
+    "DIVISION_BY_ZERO": (DivisionByZero, "an integer is divided by zero"),
+    "SHAPE_MISMATCH": (RuntimeShapeMismatch, "an extent is {0}; it must be {1}"),
+    "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
+    "DEADLOCK": (Deadlock, "every participant waits for another one"),
+    "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),
+    "EXTERNAL_STATUS": (ExternalKernelFailed, "a kernel in C++ returned the status {0}"),
+    "EXTERNAL_EXCEPTION": (ExternalKernelFailed, "a kernel in C++ threw an exception"),
+}
+"""What a fault is raised as, by its name, with the text that its values complete."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tilewright.errors import ParserSyntaxError
+from tilewright.errors import ParserSyntaxError, ParserTypeError
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
-from tilewright.ops import control, host
+from tilewright.ir.types import ScalarType, ShapedType
+from tilewright.ops import control, external, host
 
 if TYPE_CHECKING:
     from tilewright.frontend.program import FunctionSource
@@ -22,17 +25,20 @@ _CORES = (FunctionType.AIC, FunctionType.AIV)
 def read_external(source: FunctionSource) -> Function:
     """A function implemented in C++: its signature, and the path of its source.
 
-    Raises ParserSyntaxError unless it is an AIC or AIV function with the body `...`, and
-    ValueError when the file does not exist. A relative path counts from the defining file.
+    Raises ParserSyntaxError unless it is an AIC or AIV function with the body `...`,
+    ParserTypeError for a parameter that C++ cannot take, and ValueError when the file does not
+    exist. A relative path counts from the defining file. Without a return annotation it gives the
+    written parameters.
     """
     options = source.options
+    kept = [child for child in source.node.body if not _is_directive(child)]
     if options.func_type not in _CORES:
         raise ParserSyntaxError(
             "external_source is for AIC and AIV functions only",
             source.source.span(source.node),
             "Add type=pl.FunctionType.AIV.",
         )
-    if not _is_bare(source.node.body):
+    if not _is_bare(kept):
         raise ParserSyntaxError(
             "The body of a function with external_source is '...'", source.source.span(source.node)
         )
@@ -40,7 +46,18 @@ def read_external(source: FunctionSource) -> Function:
     path = os.path.normpath(os.path.join(home, options.external_source or ""))
     if not os.path.isfile(path):
         raise ValueError(f"external_source of '{source.title}' does not exist: {path}")
-    return _function(source, {"external_source": path}, body=None)
+    attrs = {"external_source": path, **_directives(source)}
+    if source.title != source.node.name:
+        attrs["external_name"] = source.node.name
+    function = _function(source, attrs, external.body, returns_all=True)
+    for param in function.params:
+        if not isinstance(param.type, (ShapedType, ScalarType)):
+            raise ParserTypeError(
+                f"parameter '{param.name}' of '{source.title}' is a {param.type}; a kernel in C++ "
+                "takes tensors, tiles and scalars",
+                function.span,
+            )
+    return function
 
 
 def read_sub_worker(source: FunctionSource) -> Function:
@@ -49,7 +66,7 @@ def read_sub_worker(source: FunctionSource) -> Function:
     attrs = _directives(source)
     abstract = _is_bare(kept)
     text = None if abstract else ast.unparse(ast.Module(kept, []))
-    return _function(source, attrs, body=text)
+    return _function(source, attrs, partial(host.python, body=text))
 
 
 def _is_bare(body: list[ast.stmt]) -> bool:
@@ -96,15 +113,22 @@ def _read_directive(source: FunctionSource, call: ast.Call, attrs: dict[str, obj
         attrs[name] = types.evaluate(given)
 
 
-def _function(source: FunctionSource, attrs: dict[str, object], body: str | None) -> Function:
+def _function(
+    source: FunctionSource,
+    attrs: dict[str, object],
+    emit_body: Callable[[], object],
+    *,
+    returns_all: bool = False,
+) -> Function:
     reader = SignatureReader(source.names, source.source, evaluated=source.evaluated)
     signature = reader.read(source.node, skip=1 if source.is_method else 0)
     builder = Builder()
     block = Block(signature.params)
     with builder, builder.inside(block), builder.located(source.source.span(source.node)):
-        host.python(body=body)
+        emit_body()
         finals = _written(signature)
-        returned = finals[: len(signature.returns or ())]
+        is_silent = signature.returns is None and returns_all
+        returned = finals if is_silent else finals[: len(signature.returns or ())]
         builder.emit(control.return_, (tuple(returned), tuple(finals)))
     return Function(
         source.title,

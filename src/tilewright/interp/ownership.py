@@ -8,7 +8,7 @@ by a loop around it; otherwise the interpreter copies first. One walk, linear in
 from __future__ import annotations
 
 from tilewright.ir.core import Block, Function, Operation, Value
-from tilewright.ir.opdef import values_of
+from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import DistributedTensorType, ScalarType
 from tilewright.ops import control
 
@@ -24,10 +24,7 @@ def tied_pairs(op: Operation) -> list[tuple[Value, Value]]:
         args, tied = op.operands[0], op.attrs["tied_args"]
         first = len(op.results) - len(tied)
         return [(op.results[first + k], args[position]) for k, position in enumerate(tied)]
-    pairs: list[tuple[Value, Value]] = []
-    for result, operand in op.opdef.tied.items():
-        pairs += zip(op.results[result:], values_of(op.operands[operand]))
-    return pairs
+    return ties_of(op)
 
 
 def handovers(op: Operation) -> list[tuple[Value, Value]]:

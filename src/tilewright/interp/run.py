@@ -20,7 +20,14 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.interp import blocks, checked_mode, control, loop_level, words_mode
+from tilewright.interp import (
+    blocks,
+    checked_mode,
+    control,
+    external,
+    loop_level,
+    words_mode,
+)
 from tilewright.interp.buffers import as_buffer, fill_with_poison
 from tilewright.interp.emit import Emitter, Mode
 from tilewright.interp.facts import Facts
@@ -35,7 +42,7 @@ from tilewright.ops.participant import participant, running_as
 from tilewright.source import Span
 
 Array = npt.NDArray[Any]
-HANDLED_BY = (checked_mode, control, loop_level, words_mode, blocks)
+HANDLED_BY = (checked_mode, control, external, loop_level, words_mode, blocks)
 
 
 class Interpreter:

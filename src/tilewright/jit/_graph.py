@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
+from tilewright.external import Sources
 from tilewright.frontend.annotations import Directed, DynVar, InOut, Out
 from tilewright.frontend.decorators import annotations_of
 from tilewright.frontend.function import Options
@@ -42,12 +42,12 @@ class Definition:
     options: Options
     enclosing: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: tuple[tuple[str, str], ...] = ()
-    sources: tuple[Path, ...] = ()
+    sources: tuple[Sources, ...] = ()
 
     @property
     def contents(self) -> tuple[str, ...]:
         """Digests of its source files, as they are now; raises ValueError for a missing one."""
-        return tuple(map(_digest, self.sources))
+        return tuple(source.digest for source in self.sources)
 
     @property
     def name(self) -> str:
@@ -82,13 +82,6 @@ class Definition:
             f"{self.info.digest} {self.kind} {o.func_type.name} {level} "
             f"auto_scope={o.auto_scope} {facts} {' '.join(self.contents)}"
         )
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise ValueError(f"the source {path} of an external kernel cannot be read") from error
 
 
 @dataclass(eq=False)
@@ -177,7 +170,7 @@ class Graph:
     facts: tuple[tuple[str, str], ...]
     guards: tuple[Guard, ...] | None
     is_portable: bool
-    contents: tuple[tuple[str, ...], ...] = ()
+    sources: tuple[tuple[Sources, str], ...] = ()
     signatures: dict[str, SignatureInfo] = field(default_factory=dict[str, SignatureInfo])
 
     @cached_property
@@ -204,12 +197,11 @@ class Graph:
         """True while every name still means what it meant, and no source file has changed."""
         if self.guards is None or not all(map(_source.holds, self.guards)):
             return False
-        return not self.has_sources or self.contents == _contents(self.members)
+        return self.has_same_sources()
 
-    @cached_property
-    def has_sources(self) -> bool:
-        """True when some helper is written in another language."""
-        return any(member.definition.sources for member in self.members)
+    def has_same_sources(self) -> bool:
+        """True while no source file of another language has changed."""
+        return all(source.digest == digest for source, digest in self.sources)
 
 
 _IN = ParamDirection.In
@@ -289,8 +281,9 @@ def _titles(members: list[Member]) -> dict[int, str]:
     return made
 
 
-def _contents(members: list[Member]) -> tuple[tuple[str, ...], ...]:
-    return tuple(member.definition.contents for member in members)
+def _contents(members: list[Member]) -> tuple[tuple[Sources, str], ...]:
+    """The source files in another language, with what they contain now."""
+    return tuple((s, s.digest) for member in members for s in member.definition.sources)
 
 
 @dataclass(eq=False)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +14,7 @@ from tilewright import abi
 from tilewright.abi import Manifest, Signature
 from tilewright.cache import CacheConfig, Entry, State, Store, stats
 from tilewright.cache.compiler import compiler_identity
+from tilewright.cache.machine import machine_identity
 from tilewright.ir.core import Program
 from tilewright.jit.build import Artifact, Generated, finish
 from tilewright.jit.cache import Key
@@ -153,23 +152,6 @@ def persistent_key(key: Key, config: CacheConfig, store: Store) -> Key:
             ("extra fingerprint", config.extra_fingerprint or ""),
         )
     )
-
-
-@cache
-def machine_identity() -> str:
-    """The processor that objects are made for, as far as it can be told without LLVM."""
-    facts = [platform.system(), platform.machine(), *_processor_facts()]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
-
-
-def _processor_facts() -> list[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return [platform.processor()]
-    first, _, _ = text.partition("\n\n")
-    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    return sorted(line for line in first.splitlines() if line.startswith(wanted))
 
 
 def _digest_of(paths: tuple[str | Path, ...]) -> str:

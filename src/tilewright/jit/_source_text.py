@@ -82,7 +82,7 @@ class Record:
             argument.annotation = annotation or argument.annotation
         made.args.args.insert(0, ast.arg("self"))
         writer = _CallWriter(self.calls, partial(spans, reading))
-        made.body = [writer.visit(statement) for statement in made.body]
+        made.body = [*_facts(reading), *map(writer.visit, made.body)]
         return made
 
 
@@ -146,6 +146,16 @@ def _decorator(reading: Reading) -> ast.expr:
         given["external_source"] = repr(options.external_source)
     keywords = [ast.keyword(name, _expression(text)) for name, text in given.items()]
     return ast.Call(_path("pl", "function"), [], keywords)
+
+
+def _facts(reading: Reading) -> list[ast.stmt]:
+    """What the decorator of a function in C++ has no argument for."""
+    if reading.options.external_source is None:
+        return []
+    facts = dict(reading.options.attrs or {})
+    if reading.name != reading.node.name:
+        facts["external_name"] = reading.node.name
+    return [ast.Expr(_expression(f"pl.func_attr({facts!r})"))] if facts else []
 
 
 def _annotation(reading: Reading, name: str) -> ast.expr | None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright import settings
-from tilewright.abi import Manifest, Site
+from tilewright.abi import ExternalKernel, Manifest, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
-from tilewright.errors import InternalError, ToolchainError, UnsupportedFeatureError
+from tilewright.errors import (
+    InternalError,
+    TilewrightError,
+    ToolchainError,
+    UnsupportedFeatureError,
+)
+from tilewright.external import prepare
 from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.verify import verify
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
-from tilewright.ops import control, host
+from tilewright.ops import control, external, host
 from tilewright.passes import pipeline
 from tilewright.passes.context import (
     DumpInstrument,
@@ -123,8 +129,25 @@ def generate(
         work=kernel.work,
         arena_bytes=kernel.arena_bytes,
         parallel=kernel.parallel,
+        externals=prepare_externals(kernel.externals, lowered, entry),
     )
     return Generated(entry, calling, manifest, kernel.text, timings)
+
+
+def prepare_externals(
+    kernels: Mapping[str, ExternalKernel], lowered: Program, entry: str
+) -> dict[str, ExternalKernel]:
+    """The kernels in C++ that an object refers to, built; errors at the first call of each."""
+    calls = [op for op in lowered[entry].body.walk() if op.opdef is external.on_buffers]
+    spans = {external.external_kernel(op): op.span for op in reversed(calls)}
+    built: dict[str, ExternalKernel] = {}
+    for symbol, kernel in kernels.items():
+        try:
+            built[symbol] = prepare(kernel)
+        except TilewrightError as error:
+            error.locate(spans[kernel])
+            raise
+    return built
 
 
 def lower(program: Program, entry: str, instruments: Sequence[Instrument]) -> Program:
@@ -155,7 +178,7 @@ def finish(generated: Generated, program: Program | None) -> Artifact:
 
 
 def find_foreign(program: Program, entry: str) -> Function | None:
-    """A function that `entry` calls, directly or not, and whose body is in another language."""
+    """A function that `entry` calls, directly or not, and whose body is host Python."""
     pending, seen = [entry], set[str]()
     while pending:
         name = pending.pop()
@@ -173,12 +196,10 @@ def find_foreign(program: Program, entry: str) -> Function | None:
 
 def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:
     """A program that can be looked at but not run, because of one of its functions."""
-    source = foreign.attrs.get("external_source")
-    what = f"the C++ source {source}" if source else "a host callback"
     reason = UnsupportedFeatureError(
-        f"{entry} calls '{foreign.name}', whose body is {what}; this version cannot link it",
+        f"{entry} calls '{foreign.name}', whose body is a host callback; code of a device cannot",
         foreign.span,
-        "Write the function in the language, or leave it out of what runs here.",
+        "Call it in a host orchestration, or leave it out of what runs here.",
     )
     kernel = UnlinkedKernel(Manifest(name=entry), reason)
     return Artifact(entry, calling_of(program[entry]), kernel, program)

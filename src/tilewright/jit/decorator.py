@@ -11,7 +11,13 @@ from types import FrameType, FunctionType
 from typing import Any
 
 from tilewright.cache import CacheConfig, current_config, stats
-from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
+from tilewright.errors import (
+    InvalidOperationError,
+    ParserSyntaxError,
+    ParserTypeError,
+    ToolchainError,
+)
+from tilewright.external import Sources
 from tilewright.frontend import capture
 from tilewright.frontend.function import Options
 from tilewright.ir.core import Program
@@ -80,6 +86,7 @@ class JITFunction(Launcher):
         self._compiled: dict[Key, CompiledProgram] = {}
         self._building: dict[Key, Any] = {}
         self._remembered: dict[CompiledProgram, _Remembered] = {}
+        self._sourced = _Sourced(self)
         functools.update_wrapper(self, definition.function)
 
     @property
@@ -161,6 +168,15 @@ class JITFunction(Launcher):
         )
 
     def call_slowly(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
+        """One call that the native entry leaves to Python: with every check done, unless only
+        source files had to be looked at."""
+        if config is None and self._sourced.variants:
+            assert self._graph is not None
+            if self._graph.has_same_sources():
+                return self._sourced(*args, **kwargs)
+        return self.call_checked(*args, config=config, **kwargs)
+
+    def call_checked(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
         if self.definition.kind == "inline":
             raise InvalidOperationError(
@@ -232,6 +248,9 @@ class JITFunction(Launcher):
         """The dependency graph as the names are now."""
         graph = self._graph
         if graph is None or not graph.is_current():
+            if graph is not None and graph.sources:
+                self._sourced.set_variants(())
+                self._remembered.clear()
             self._graph = graph = _graph.build_graph(self.definition, self._discover)
         return graph
 
@@ -276,7 +295,7 @@ class JITFunction(Launcher):
     def _build(self, request: Request) -> CompiledProgram:
         """Restores or compiles the artifact of a request."""
         options = request.options
-        if options.execution != "native" or request.graph.has_sources:
+        if options.execution != "native":
             return driver.compile_program(self._specialized(request), self.name, options)
 
         def make() -> tuple[Program, Generated]:
@@ -284,7 +303,13 @@ class JITFunction(Launcher):
             if find_reason(program, self.name, options) is not None:
                 raise SeveralKernels(program)
             driver.report(program, options)
-            return program, generate(program, self.name, options)
+            generated = generate(program, self.name, options)
+            if not request.graph.has_same_sources():  # the key is not that of what was built
+                raise ToolchainError(
+                    f"a C++ source of '{self.name}' changed while it was compiled",
+                    hint="Call it again.",
+                )
+            return program, generated
 
         policy = current_config(request.cache_config)
         reason = None if request.graph.is_portable else "it calls functions that only IR identifies"
@@ -321,15 +346,16 @@ class JITFunction(Launcher):
             if known is not None and known.identity == identity:
                 return True
             variants = [v for v in compiled.variants_of(guards, epoch) if v.address]
-            kept = [v for v in self.variants if v.epoch == epoch]
-            self.set_variants([*variants, *kept][:MAX_VARIANTS])
+            entry = self._sourced if request.graph.sources else self
+            kept = [v for v in entry.variants if v.epoch == epoch]
+            entry.set_variants([*variants, *kept][:MAX_VARIANTS])
             self._remembered[compiled] = _Remembered(identity, variants)
             self._forget_replaced()
         return True
 
     def _forget_replaced(self) -> None:
         """Objects that lost their place in the native entry may ask for it again."""
-        served = set(map(id, self.variants))
+        served = set(map(id, (*self.variants, *self._sourced.variants)))
         for compiled, known in list(self._remembered.items()):
             if known.variants and not any(id(variant) in served for variant in known.variants):
                 del self._remembered[compiled]
@@ -343,6 +369,18 @@ class _Remembered:
     variants: Sequence[Variant]
 
 
+class _Sourced(Launcher):
+    """The native entry of a function with source files in another language, which are to be
+    looked at before it is asked."""
+
+    def __init__(self, owner: JITFunction) -> None:
+        self.owner = owner
+
+    def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a call that no variant fits."""
+        return self.owner.call_checked(*args, **kwargs)
+
+
 # ---- decorators ----------------------------------------------------------------------------------
 
 
@@ -352,7 +390,7 @@ def _decorate(
     options: Options,
     frame: FrameType,
     facts: tuple[tuple[str, str], ...] = (),
-    sources: tuple[Path, ...] = (),
+    sources: tuple[Sources, ...] = (),
 ) -> JITFunction:
     if isinstance(func, JITFunction):
         raise ParserSyntaxError(f"'{func.name}' is decorated with @pl.jit twice")
@@ -428,8 +466,10 @@ class Jit:
     ) -> Callable[[Any], JITFunction]:
         """A kernel written in C++; the decorated function gives its signature, its body is `...`.
 
-        `core_type` is "aiv" or "aic", with `source`, or "mixed", with both others. Raises
-        ValueError for sources that are missing.
+        `core_type` is "aiv" or "aic", with `source`, or "mixed", with both others, which run one
+        after the other. With `dual_aiv_dispatch` the vector source runs once for each of two lanes.
+        Relative paths, those of `include_dirs` too, count from the defining file. Raises ValueError
+        for sources that are missing.
         """
         frame = _frame()
         chosen = _external_sources(core_type, source, aic_source, aiv_source)
@@ -441,13 +481,20 @@ class Jit:
 
         def make(func: Any) -> JITFunction:
             home = Path(func.__code__.co_filename).parent
-            paths = tuple((home / name).resolve() for name in chosen)
+            paths = [(home / name).resolve() for name in chosen]
+            folders = tuple(str((home / name).resolve()) for name in include_dirs)
             for path in paths:
                 if not path.is_file():
                     raise ValueError(f"the source of '{func.__name__}' does not exist: {path}")
             kind = FunctionKind.AIC if core_type == "aic" else FunctionKind.AIV
-            options = Options(kind, external_source=str(paths[0]))
-            return _decorate(func, "extern", options, frame, facts, paths)
+            attrs: dict[str, Any] = {"include_dirs": folders} if folders else {}
+            if core_type == "mixed":
+                attrs["vector_source"] = str(paths[1])
+            if dual_aiv_dispatch and core_type != "aic":
+                attrs["vector_lanes"] = True
+            options = Options(kind, attrs=attrs, external_source=str(paths[0]))
+            sources = tuple(Sources(str(path), folders) for path in paths)
+            return _decorate(func, "extern", options, frame, facts, sources)
 
         return make
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.cache import current_config
 from tilewright.errors import InvalidOperationError
+from tilewright.external import watched
 from tilewright.interp.facts import Facts
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType
@@ -19,7 +20,7 @@ from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.together import build_together, find_reason
-from tilewright.ops import control
+from tilewright.ops import control, external
 from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
 
@@ -74,10 +75,26 @@ def _compile_entry(
     is_plain = not options.is_fresh and options.execution == "native"
     if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:
         return CompiledProgram(build(program, entry, options, directory), options)
-    parts = (("kernel", entry), ("program", content_hash(program)), *options.key_parts)
+    parts = (
+        ("kernel", entry),
+        ("program", content_hash(program)),
+        ("C++ sources", source_contents(program)),
+        *options.key_parts,
+    )
     artifact = obtain(Key(parts), policy, lambda: (program, generate(program, entry, options)))
     artifact.program = program
     return CompiledProgram(artifact, options)
+
+
+def source_contents(program: Program) -> str:
+    """Digests of the files of its functions in C++, as they are now."""
+    kernels = (
+        attrs
+        for function in program.functions.values()
+        if external.is_external(function)
+        for attrs in external.kernels_of(function)
+    )
+    return " ".join(watched(k["source"], k["include_dirs"]).digest for k in kernels)
 
 
 def _several(program: Program, entry: str, options: CompileOptions, reason: str) -> CompiledProgram:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam, decode_scalar
 from tilewright.errors import UnsupportedFeatureError
+from tilewright.external import address_of
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.runtime.arguments import Prepared, prepare_call
@@ -48,7 +49,8 @@ class NativeKernel:
     @cached_property
     def image(self) -> LoadedObject:
         """The machine code in memory."""
-        return load_object(self.data)
+        symbols = {name: address_of(kernel) for name, kernel in self.manifest.externals.items()}
+        return load_object(self.data, symbols)
 
     def code(self, signature: Signature) -> Code:
         """The kernel as called with `signature`."""

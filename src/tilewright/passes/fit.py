@@ -17,6 +17,7 @@ from tilewright.devices import Memory, Model, get_model
 from tilewright.errors import LimitExceeded
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import MemorySpace
+from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import TileType
 from tilewright.ops import control, elementwise, shape
 from tilewright.source import Span
@@ -167,10 +168,8 @@ class _Liveness:
             self._join_versions(op)
 
     def _join_versions(self, op: Operation) -> None:
-        for result, place in op.opdef.tied.items():
-            operand = op.operands[place]
-            if isinstance(operand, Value):
-                self._join(operand, op.results[result])
+        for result, before in ties_of(op):
+            self._join(before, result)
         if op.opdef in VIEWS or _is_read_conversion(op):
             self._join(next(iter(op.inputs)), op.results[0])
         for region in op.regions:

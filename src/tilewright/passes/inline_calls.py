@@ -33,10 +33,11 @@ from tilewright.ir.core import Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
-from tilewright.ops import control
+from tilewright.ops import control, external
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
+from tilewright.source import Span
 
 
 class Inliner(Cloner):
@@ -54,6 +55,7 @@ class Inliner(Cloner):
         self.program = program
         self.active = active
         self.loops: Loops = ()
+        self.call_span: Span | None = None
         self.entered: list[Operation] = []
 
     def clone(self, op: Operation) -> Operation:
@@ -62,6 +64,9 @@ class Inliner(Cloner):
             return op
         if op.opdef is control.call:
             self.inline(op)
+            return op
+        if op.opdef is external.body:
+            self.call_external(op)
             return op
         if self.replaced(op) or self.folded(op):
             return op
@@ -122,6 +127,7 @@ class Inliner(Cloner):
         args = tuple(map(self.value, op.operands[0]))
         inner = Inliner(self.builder, self.program, (*self.active, callee.name), fresh_symbols=True)
         inner.loops = self.around()
+        inner.call_span = self.call_span or op.span
         for param, arg in zip(callee.params, args, strict=True):
             inner.mapping[param] = arg
             if param.has_symbol:
@@ -133,6 +139,21 @@ class Inliner(Cloner):
         news = [*map(inner.value, returned), *tied_finals(op, callee, inner, finals)]
         for old, new in zip(op.results, news, strict=True):
             self.bind(old, new)
+
+    def call_external(self, op: Operation) -> None:
+        """The kernels of a function in C++, at the line of its call."""
+        function = self.program[self.active[-1]]
+        for attrs in external.kernels_of(function):
+            places: tuple[int, ...] = attrs["places"]
+            params = [function.params[place] for place in places]
+            given = tuple(map(self.value, params))
+            count = sum(way is not ParamDirection.In for way in function.directions)
+            operands = (given[:count], given[count:])
+            span = self.call_span or op.span
+            call = self.builder.emit(external.kernel, operands, attrs, span=span)
+            for param, result in zip(params, call.results):
+                result.name = param.name
+                self.mapping[param] = result
 
     def callee(self, op: Operation) -> Function:
         """The function that `op` calls; raises UnsupportedFeatureError when it is recursive."""
@@ -181,7 +202,9 @@ def inline_function(program: Program, function: Function) -> Function:
     builder = Builder()
     with builder:
         cloner = Inliner(builder, program, (function.name,))
-        return copy_function(function, cloner.block(function.body))
+        body = cloner.block(function.body)
+    kept = {name: a for name, a in function.attrs.items() if name not in external.FACTS}
+    return copy_function(function, body, attrs=kept)
 
 
 def inline_calls(program: Program, entry: str) -> Program:

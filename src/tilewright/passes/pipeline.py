@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir.core import Program
 from tilewright.ir.garbage import without_collections
-from tilewright.passes import contract, regions, scans, single
+from tilewright.passes import contract, external, regions, scans, single
 from tilewright.passes.context import (
     Instrument,
     PassContext,
@@ -18,7 +18,7 @@ from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.simplify import simplify
 from tilewright.passes.split_reductions import split_reductions
 
-REGISTERED = (contract, regions, scans, single)
+REGISTERED = (contract, external, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
 
 Pass = Callable[[Program, str], Program]

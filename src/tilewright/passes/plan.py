@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Block, Operation, Value
-from tilewright.ir.opdef import values_of
+from tilewright.ir.opdef import ties_of
 from tilewright.ops import control
 from tilewright.passes.storage import Storage
 from tilewright.source import Span
@@ -112,7 +112,4 @@ def previous_version(value: Value) -> Value | None:
     if op.opdef in (control.for_, control.while_):
         init: Value = op.operands[-1][position]
         return init
-    if position not in op.opdef.tied:
-        return None
-    (before,) = values_of(op.operands[op.opdef.tied[position]])
-    return before
+    return next((before for result, before in ties_of(op) if result is value), None)

@@ -13,6 +13,7 @@ from tilewright.errors import StaleRead
 from tilewright.ir.affine import Constraint, Symbol
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
+from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import ScalarType, TileType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
@@ -169,8 +170,8 @@ def is_version_of(value: Value, base: Value) -> bool:
         if op is None:
             return False
         position = op.results.index(value)
-        if position in op.opdef.tied:
-            value = op.operands[op.opdef.tied[position]]
+        if op.opdef.tied:
+            value = dict(ties_of(op))[value]
         elif op.opdef is control.for_:
             value = op.operands[3][position]
         elif op.opdef is control.if_:

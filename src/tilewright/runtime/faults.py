@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from tilewright.abi import Fault, Manifest, Signature, decode_scalar
+from tilewright.abi import Fault, Manifest, Signature, decode_scalar, fault_name
 from tilewright.dtypes import DType
-from tilewright.errors import (
-    CancelledError,
-    Deadlock,
-    DivisionByZero,
-    IndexOutOfBounds,
-    InternalError,
-    KernelFault,
-    RuntimeShapeMismatch,
-)
+from tilewright.errors import CancelledError, InternalError
+from tilewright.errors.faults import FAULT_ERRORS
 from tilewright.runtime.context import Context
-
-_ERRORS: Mapping[int, tuple[type[KernelFault], str]] = {
-    Fault.INDEX_OUT_OF_BOUNDS: (
-        IndexOutOfBounds,
-        "index {0} is outside [{1}, {2}) along dimension {3}",
-    ),
-    Fault.DIVISION_BY_ZERO: (DivisionByZero, "an integer is divided by zero"),
-    Fault.SHAPE_MISMATCH: (RuntimeShapeMismatch, "an extent is {0}; it must be {1}"),
-    Fault.ASSERTION: (KernelFault, "an assertion of the kernel does not hold"),
-    Fault.DEADLOCK: (Deadlock, "every participant waits for another one"),
-    Fault.RING_OVERFLOW: (KernelFault, "a ring between participants is full"),
-}
 
 
 def fault_error(
@@ -37,7 +18,7 @@ def fault_error(
     written = _partly_written(signature)
     if status == Fault.CANCELLED:
         return CancelledError(f"{manifest.name} was interrupted; {written}")
-    known = _ERRORS.get(status)
+    known = FAULT_ERRORS.get(fault_name(status))
     if known is None:
         return InternalError(f"{manifest.name} returned the unknown status {status}")
     error_class, template = known

@@ -178,18 +178,6 @@ def test_p040_external_sources_are_read_again_at_each_request(tmp_path: Path) ->
     assert k.key().digest != first
 
 
-def test_p040_external_kernels_compile_anew_and_are_refused_when_they_run(tmp_path: Path) -> None:
-    path = tmp_path / "k.cpp"
-    path.write_text("// one")
-    k = external(path)
-    first = k.compile()
-    assert k.compile() is first
-    path.write_text("// two")
-    assert k.compile() is not first
-    with pytest.raises(errors.UnsupportedFeatureError, match=r"'cpp'.*k\.cpp"):
-        run(k)
-
-
 @pytest.mark.parametrize(
     "given",
     [

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tilewright.ir.core import Operation, Value
+from tilewright.ir.opdef import ties_of
 
 
 @dataclass
@@ -97,10 +98,7 @@ def tied_pairs(op: Operation) -> Iterable[tuple[Value, Value]]:
         args = op.operands[0]
         yield from zip(op.results[count:], (args[position] for position in op.attrs["tied_args"]))
         return
-    for result, operand in op.opdef.tied.items():
-        entry = op.operands[operand]
-        if isinstance(entry, Value):
-            yield op.results[result], entry
+    yield from ties_of(op)
 
 
 def writes_through(value: Value, origin: Value) -> bool:

@@ -126,11 +126,19 @@ def _print_function(function: Function, printer: Printer) -> None:
             printer.line(ast.unparse(ast.Constant(function.doc)))
         if function.attrs.keys() - _IN_DECORATOR:
             printer.line(f"{printer.prefix}.func_attr({_attributes(function, printer)})")
-        printer.body(function.body)
+        if is_external(function):
+            printer.line("...")
+        else:
+            printer.body(function.body)
 
 
 _IN_DECORATOR = frozenset({"external_source"})
 """Attributes that are written as arguments of the decorator."""
+
+
+def is_external(function: Function) -> bool:
+    """True for a function whose body is in C++."""
+    return any(op.opdef.name == "external.body" for op in function.body.ops)
 
 
 def _decorator(function: Function, prefix: str) -> str:
