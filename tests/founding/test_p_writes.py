@@ -296,6 +296,38 @@ def test_p_153_so_it_can_for_the_jit(capfd: pytest.CaptureFixture[str]) -> None:
     assert "OutParamWriteDropped" not in "".join(capfd.readouterr())
 
 
+WRITTEN = (
+    "[warning] [InParamWritten] (pipeline_input) Parameter 'x' of function 'f' is written — it is "
+    "taken as InOut. Declare it as pl.InOut[...], or as pl.Out[...] where its contents before the "
+    "call do not matter. at prog.py:2:7"
+)
+
+
+def undeclared(direction: str = "") -> Any:
+    type_ = "pl.Tensor[[16, 16], pl.FP32]"
+    declared = f"pl.{direction}[{type_}]" if direction else type_
+    return pl.parse(f"@pl.function\ndef f(x: {declared}):\n    x[0:8] = x[8:16]\n", "prog.py")
+
+
+def test_a_parameter_that_is_written_undeclared_is_reported_at_its_declaration(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    given = undeclared()
+    assert "InParamWritten" not in "".join(capfd.readouterr())
+    ir.compile(given)
+    assert WRITTEN in capfd.readouterr().err.splitlines()
+    ir.compile(undeclared("InOut"))
+    assert "InParamWritten" not in "".join(capfd.readouterr())
+
+
+def test_that_report_can_be_disabled_like_its_sister(capfd: pytest.CaptureFixture[str]) -> None:
+    checks = passes.DiagnosticCheckSet()
+    checks.insert(passes.DiagnosticCheck.InParamWritten)
+    ir.compile(undeclared(), disabled_diagnostics=checks)
+    ir.compile(undeclared(), diagnostic_phase=passes.DiagnosticPhase.NONE)
+    assert "InParamWritten" not in "".join(capfd.readouterr())
+
+
 def test_p_153_a_set_of_checks_answers_and_forgets() -> None:
     checks = disabled()
     assert checks.contains(passes.DiagnosticCheck.OutParamWriteDropped)

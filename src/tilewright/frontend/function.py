@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -32,7 +31,7 @@ from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Rebinding, Value
+from tilewright.ir.core import Block, Function, Rebinding, Undeclared, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import TensorType, Type
 from tilewright.ops import control
@@ -48,10 +47,6 @@ STATEMENT_MODULES = (
     tasks,
 )
 """Imported for what they register."""
-
-
-class InParamWritten(UserWarning):
-    """A tensor parameter without a direction is written; its direction becomes InOut."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +165,7 @@ class _Reader:
             Rebinding(p.outputs[name], value, p.span(node))
             for node, (name, value) in p.rebound.items()
         ]
+        function.undeclared = self._undeclared(directions)
         return function
 
     def _span(self) -> Span:
@@ -239,17 +235,17 @@ class _Reader:
 
     def _direction(self, param: Value, declared: ParamDirection) -> ParamDirection:
         written = self.state.versions.newest(param) is not param
-        if declared is not ParamDirection.In or not written:
-            return declared
-        span = self._span()
-        warnings.warn_explicit(
-            f"Parameter '{param.name}' of function '{self.name}' is written; "
-            f"declare it as pl.Out[...] or pl.InOut[...]",
-            InParamWritten,
-            span.file,
-            span.line,
-        )
-        return ParamDirection.InOut
+        return ParamDirection.InOut if written and declared is ParamDirection.In else declared
+
+    def _undeclared(self, directions: Sequence[ParamDirection]) -> list[Undeclared]:
+        arguments = self.node.args
+        nodes = {a.arg: a for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        given = zip(self.signature.params, self.signature.directions, directions)
+        return [
+            Undeclared(param, self.p.span(nodes[param.name]))
+            for param, declared, found in given
+            if declared is not found
+        ]
 
     def _finals(self, directions: Sequence[ParamDirection]) -> list[Value]:
         pairs = zip(self.signature.params, directions)

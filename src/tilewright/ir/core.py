@@ -180,6 +180,13 @@ class Rebinding(NamedTuple):
     span: Span
 
 
+class Undeclared(NamedTuple):
+    """A parameter that is written though its declaration gives no direction; `span` is there."""
+
+    param: Value
+    span: Span
+
+
 class Function(Printable):
     """A function: parameters with directions, a body block, return types and attributes."""
 
@@ -196,6 +203,7 @@ class Function(Printable):
         "return_types",
         "role",
         "span",
+        "undeclared",
     )
 
     def __init__(
@@ -222,6 +230,7 @@ class Function(Printable):
         self.attrs: Mapping[str, Attr] = {} if attrs is None else attrs
         self.callees: Mapping[str, Function] = {}  # what it calls, while in no program
         self.rebound: Sequence[Rebinding] = ()  # what its source gave to names of outputs
+        self.undeclared: Sequence[Undeclared] = ()  # what it writes and does not say so
         self.doc = doc
         self.span = span
 

@@ -119,3 +119,19 @@ def _sources(value: Value, owners: dict[Block, Operation]) -> Iterator[Value]:
     for region in op.regions:
         if region.terminator.opdef is not control.return_:
             yield from region.terminator.inputs
+
+
+# ---- InParamWritten ------------------------------------------------------------------------------
+
+
+@checks(DiagnosticCheck.InParamWritten)
+def find_undeclared_writes(function: Function) -> Iterator[Diagnostic]:
+    """Parameters that are written and declared without a direction, at their declaration."""
+    for param, span in function.undeclared:
+        yield Diagnostic(
+            DiagnosticCheck.InParamWritten,
+            f"Parameter '{param.name}' of function '{function.name}' is written — it is taken as "
+            f"InOut. Declare it as pl.InOut[...], or as pl.Out[...] where its contents before the "
+            f"call do not matter.",
+            span,
+        )

@@ -173,7 +173,6 @@ CHANGES = (
 )
 
 
-@pytest.mark.filterwarnings("ignore::tilewright.frontend.function.InParamWritten")
 @pytest.mark.parametrize("kernel", range(len(KERNELS)))
 def test_a_changed_kernel_is_refused_or_prints_reads_back_and_verifies(kernel: int) -> None:
     accepted = 0

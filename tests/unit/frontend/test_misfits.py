@@ -50,7 +50,6 @@ def says(call: str) -> str:
     return ""
 
 
-@pytest.mark.filterwarnings("ignore::tilewright.frontend.function.InParamWritten")
 @pytest.mark.parametrize("room", sorted({path.rpartition(".")[0] for path in SPELLINGS}))
 def test_nonsense_is_named(room: str) -> None:
     spellings = [

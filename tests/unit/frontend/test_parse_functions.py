@@ -17,7 +17,6 @@ from tilewright.errors import (
     UndefinedVariableError,
     UnsupportedFeatureError,
 )
-from tilewright.frontend.function import InParamWritten
 from tilewright.ir.enums import ParamDirection
 from unit.frontend.parsed_kernels import array, execute, settled
 
@@ -231,10 +230,12 @@ def test_reading_a_parameter_as_it_was_before_a_write_is_refused() -> None:
     assert "the write is here" in str(caught.value)
 
 
-def test_writing_a_plain_parameter_makes_it_inout_with_a_warning() -> None:
-    with pytest.warns(InParamWritten, match="'x' of function 'f' is written"):
-        f = read("x[0:8] = x[8:16]\nreturn x")
+def test_writing_a_plain_parameter_makes_it_inout() -> None:
+    f = read("x[0:8] = x[8:16]\nreturn x")
     assert f.directions == (ParamDirection.InOut,)
+    ((param, span),) = f.undeclared
+    assert param is f.params[0] and (span.line, span.col) == (2, 7)
+    assert read("x[0:8] = x[8:16]", "x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]").undeclared == []
 
 
 def test_strict_ssa_refuses_rebinding_and_subscript_writes() -> None:
