@@ -20,7 +20,7 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from functools import cached_property
 from typing import Any, Literal
 
@@ -345,7 +345,7 @@ CTX: Mapping[str, CtxField] = {
     "cancel": CtxField(72, 8, "ptr"),
     # PrintRing below, or null: print nothing
     "print_ring": CtxField(80, 8, "ptr"),
-    # table of the communicator, or null
+    # COMM below, where the manifest says that the kernel communicates
     "comm": CtxField(88, 8, "ptr"),
     # i32 (*)(Ctx *, i32 (*body)(void *env, Ctx *, i64 begin, i64 end), void *env, i64 n), or null:
     # run the body here, for [0, n)
@@ -357,6 +357,45 @@ CTX: Mapping[str, CtxField] = {
     "flags": CtxField(120, 8, "i64"),
 }
 CTX_SIZE = 128
+
+# The communicator of one rank: what its participants need to run together and to reach others.
+COMM: Mapping[str, CtxField] = {
+    # i32: how many sleep
+    "waiters": CtxField(0, 8, "ptr"),
+    # i32 (*)(Ctx *, void *word, i64 number, i32 WaitKind, i32 op): sleep until the word compares;
+    # another status than 0 says that it never will
+    "wait": CtxField(8, 8, "ptr"),
+    # void (*)(Ctx *): wake those whose wait is over
+    "wake": CtxField(16, 8, "ptr"),
+    # i32 (*)(Ctx *, body, void *env, i64 n, i64 crew): `body`, as of `parallel`, on a thread for
+    # each of [0, n), all at the same time, called as CREWS[crew] says
+    "together": CtxField(24, 8, "ptr"),
+    "rank": CtxField(32, 8, "i64"),
+    "ranks": CtxField(40, 8, "i64"),
+    # counters that all ranks share
+    "gate": CtxField(48, 8, "ptr"),
+    # WINDOW records
+    "windows": CtxField(56, 8, "ptr"),
+    "window_count": CtxField(64, 8, "i64"),
+}
+COMM_SIZE = 72
+GATE_BYTES = 192
+
+# A window: where the part of rank 0 begins, where that of the last ends, how far two are apart.
+WINDOW = {"begin": 0, "end": 8, "stride": 16}
+WINDOW_SIZE = 24
+
+CREWS = ("block", "lane", "side")
+"""What those that run together are: blocks, vector lanes, or the cube core and vector lanes."""
+
+
+class WaitKind(IntFlag):
+    """How a wait compares its word: at least or, with EQUAL, equal; 32 bits or, WIDE, 64."""
+
+    EQUAL = 1
+    WIDE = 2
+
+
 ARENA_ALIGNMENT = 64
 FAULT_VALUES = 4
 
@@ -381,6 +420,8 @@ class Fault(IntEnum):
     RING_OVERFLOW = 21
     EXTERNAL_STATUS = 22  # values[0]: what a kernel in C++ returned
     EXTERNAL_EXCEPTION = 23
+    NO_SUCH_RANK = 24  # values: given, how many there are
+    NOT_AS_REQUIRED = 25  # values: those that the manifest's text for the op speaks of
 
 
 def fault_name(status: int) -> str:
@@ -461,7 +502,8 @@ class Manifest:
     (nanoseconds, symbols to multiply them with), UNBOUNDED nanoseconds when nobody knows;
     `grid` is the number of cells of the outermost grid; `arena_bytes` a first guess; `parallel` is
     true when the kernel may call the context's `parallel`; `externals` are the kernels in C++ that
-    it calls, by symbol.
+    it calls, by symbol; `communicates` says that it uses the context's `comm`, and `texts` maps op
+    ids to what is waited for, or required, there.
     """
 
     name: str = "kernel"
@@ -476,6 +518,8 @@ class Manifest:
     arena_bytes: int = 0
     parallel: bool = False
     externals: Mapping[str, ExternalKernel] = field(default_factory=dict[str, ExternalKernel])
+    communicates: bool = False
+    texts: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def allows_overlap(self, first: str, second: str) -> bool:
         """True when these two tensors may be the same memory."""
@@ -500,6 +544,8 @@ class Manifest:
             "grid": [self.grid.constant, [list(t) for t in self.grid.terms], self.grid.divisor],
             "arena_bytes": self.arena_bytes,
             "parallel": self.parallel,
+            "communicates": self.communicates,
+            "texts": list(self.texts.items()),
             "externals": {symbol: astuple(kernel) for symbol, kernel in self.externals.items()},
         }
 
@@ -517,6 +563,8 @@ class Manifest:
             grid=Extent(constant, tuple((n, k) for n, k in terms), divisor),
             arena_bytes=data["arena_bytes"],
             parallel=data["parallel"],
+            communicates=data["communicates"],
+            texts=dict(data["texts"]),
             externals={s: ExternalKernel.from_json(k) for s, k in data["externals"].items()},
         )
 

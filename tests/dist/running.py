@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 
+from tilewright import interp, ir
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.ir.verify import verify
+from tilewright.jit.kernels import NativeKernel
+from tilewright.passes.pipeline import lower
 
 
 def run(program: Program, *args: Any, entry: str = "main", **options: Any) -> tuple[Any, ...]:
     """One interpreted call of a verified program."""
     return Interpreter(verify(program), **options).run(entry, args)
+
+
+def compiled(program: Program) -> Any:
+    """A program as one kernel in machine code."""
+    made = ir.compile(program)
+    assert isinstance(made.kernel, NativeKernel), made.explain()
+    return made
+
+
+def run_compiled(program: Program, *args: Any) -> None:
+    """One call in machine code."""
+    compiled(program)(*args)
+
+
+def run_lowered(program: Program, *args: Any) -> None:
+    """One interpreted call of the loops."""
+    interp.run(lower(program, "main"), "main", args)
+
+
+RUNNERS = (run, run_lowered, run_compiled)
+"""Every way to run a program; all give the same."""
+
+
+def copies(args: Any) -> list[Any]:
+    """Arguments of their own for each way to run."""
+    return [copy(arg) for arg in args]
 
 
 def array(*shape: int, seed: int = 0) -> Any:

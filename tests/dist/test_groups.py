@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tilewright.language as pl
-from dist.running import array, run, zeros
+from dist.running import RUNNERS, array, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock, RuntimeShapeMismatch
 
 T = pl.Tensor[[16, 16], pl.FP32]
+Run = Callable[..., object]
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
+
+
+@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.__name__)
+def run(request: pytest.FixtureRequest) -> Run:
+    """Each way to run a program; all give the same."""
+    way: Any = request.param
+    return way
 
 
 def mixed(frees: bool, rounds: int = 4, slots: int = 2) -> ir.Program:
@@ -46,13 +57,13 @@ def mixed(frees: bool, rounds: int = 4, slots: int = 2) -> ir.Program:
     return Mixed
 
 
-def test_a_tile_goes_from_the_cube_core_to_the_vector_core() -> None:
+def test_a_tile_goes_from_the_cube_core_to_the_vector_core(run: Run) -> None:
     a, b, out = array(16, 16), array(16, 16, seed=1), zeros(16, 16)
     run(mixed(frees=True), a, b, out)
     np.testing.assert_allclose(out, 4 * (a @ b), rtol=1e-5, atol=1e-5)
 
 
-def test_slots_that_nobody_frees_end_in_a_deadlock_that_names_both_lines() -> None:
+def test_slots_that_nobody_frees_end_in_a_deadlock_that_names_both_lines(run: Run) -> None:
     with pytest.raises(Deadlock) as caught:
         run(mixed(frees=False), array(16, 16), array(16, 16), zeros(16, 16))
     text = str(caught.value)
@@ -85,7 +96,7 @@ class Halves:
         return out
 
 
-def test_two_lanes_work_on_halves_and_the_cube_core_gets_the_whole() -> None:
+def test_two_lanes_work_on_halves_and_the_cube_core_gets_the_whole(run: Run) -> None:
     a, b, out = array(16, 16), array(16, 16, seed=1), zeros(16, 16)
     run(Halves, a, b, out)
     shifted = a + np.repeat([[0.0], [1.0]], 8, axis=0).astype(np.float32)
@@ -98,7 +109,7 @@ def test_a_group_prints_and_reads_back() -> None:
     ir.assert_structural_equal(pl.parse(text), Halves)
 
 
-def test_a_tile_of_another_shape_than_was_pushed_is_refused() -> None:
+def test_a_tile_of_another_shape_than_was_pushed_is_refused(run: Run) -> None:
     @pl.program
     class Wrong:
         @pl.function(type=AIC)
@@ -119,7 +130,7 @@ def test_a_tile_of_another_shape_than_was_pushed_is_refused() -> None:
         run(Wrong, array(16, 16), zeros(16, 16))
 
 
-def test_blocks_wait_for_each_other_at_a_barrier() -> None:
+def test_blocks_wait_for_each_other_at_a_barrier(run: Run) -> None:
     @pl.function
     def main(x: T, scratch: pl.InOut[T], out: pl.Out[T]) -> T:
         for i in pl.spmd(4):
@@ -134,7 +145,7 @@ def test_blocks_wait_for_each_other_at_a_barrier() -> None:
     np.testing.assert_array_equal(out, x.reshape(4, 4, 16)[::-1].reshape(16, 16))
 
 
-def test_a_barrier_that_one_block_misses_is_a_deadlock() -> None:
+def test_a_barrier_that_one_block_misses_is_a_deadlock(run: Run) -> None:
     @pl.function
     def main(x: T, out: pl.InOut[T]) -> T:
         for i in pl.spmd(3):
@@ -149,7 +160,7 @@ def test_a_barrier_that_one_block_misses_is_a_deadlock() -> None:
     assert "pl.system.syncall()" in str(caught.value)
 
 
-def test_kernels_ask_which_block_runs_them() -> None:
+def test_kernels_ask_which_block_runs_them(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
@@ -165,14 +176,13 @@ def test_kernels_ask_which_block_runs_them() -> None:
 
     assert "pl.spmd_submit(self.rows, x, out, core_num=4)" in P.as_python()
     x = array(16, 16)
-    for each in (run, lambda program, *args: ir.compile(program)(*args)):
-        out = zeros(16, 16)
-        each(P, x, out)
-        np.testing.assert_array_equal(out, x * 4)
+    out = zeros(16, 16)
+    run(P, x, out)
+    np.testing.assert_array_equal(out, x * 4)
 
 
 @pytest.mark.parametrize("mode", [pl.SplitMode.UP_DOWN, pl.SplitMode.LEFT_RIGHT])
-def test_lanes_take_their_part_and_the_cube_core_gets_both(mode: pl.SplitMode) -> None:
+def test_lanes_take_their_part_and_the_cube_core_gets_both(run: Run, mode: pl.SplitMode) -> None:
     @pl.function
     def main(a: T, b: T, out: pl.InOut[T]) -> T:
         for lane in pl.split_aiv(2, mode=mode):
@@ -192,7 +202,7 @@ def test_lanes_take_their_part_and_the_cube_core_gets_both(mode: pl.SplitMode) -
     np.testing.assert_allclose(out, scaled @ b, rtol=1e-5, atol=1e-5)
 
 
-def test_cube_and_vector_functions_meet_in_a_cluster() -> None:
+def test_cube_and_vector_functions_meet_in_a_cluster(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=AIC)
@@ -218,7 +228,7 @@ def test_cube_and_vector_functions_meet_in_a_cluster() -> None:
     np.testing.assert_array_equal(out, a)
 
 
-def test_events_order_the_two_sides_of_a_group() -> None:
+def test_events_order_the_two_sides_of_a_group(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=AIC)

@@ -108,4 +108,4 @@ def test_cube_and_vector_cores_share_an_attention() -> None:
     compiled = ir.compile(program)
     compiled(q, k, v, out)
     np.testing.assert_allclose(out, softmax(q @ k.T * 0.125) @ v, rtol=1e-4, atol=1e-5)
-    assert "its participants wait for each other" in compiled.explain()
+    assert compiled.explain() == "main: one kernel"

@@ -10,15 +10,27 @@ import pytest
 
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.frontend.text import parse
-from tilewright.passes import function, inline_calls, simplify, split_reductions
+from tilewright.passes import (
+    expand_communication,
+    function,
+    inline_calls,
+    simplify,
+    split_reductions,
+)
 from tilewright.passes.pipeline import PIPELINE
 
 PASSES = {
     "inline_calls": inline_calls,
+    "expand_communication": expand_communication,
     "simplify": simplify,
     "split_reductions": split_reductions,
     "lower_entry": function,
 }
+IMPORTS = """
+import tilewright.language as pl
+import tilewright.language.distributed as pld
+
+"""
 SECTION = re.compile(r"^(Before|After)::\n\n((?:    .*\n|\n)*)", re.MULTILINE)
 
 
@@ -34,7 +46,7 @@ def test_every_pass_shows_what_it_does() -> None:
 @pytest.mark.parametrize("name", PASSES)
 def test_the_example_of_a_pass_is_true(name: str) -> None:
     shown = sections(PASSES[name])
-    before = parse("import tilewright.language as pl\n\n" + shown["Before"])
+    before = parse(IMPORTS + shown["Before"])
     step = next(step for step in PIPELINE if step.__name__ == name)
     lines = step(before, "main").as_python(concise=True).splitlines()
     after = shown["After"].splitlines()

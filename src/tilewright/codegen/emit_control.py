@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from tilewright.abi import CTX, Fault
+from tilewright.abi import Fault
+from tilewright.codegen.emit_faults import faulting, leave
 from tilewright.codegen.emit_lanes import emit_lanes
+from tilewright.codegen.emit_meeting import emit_crew
 from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_outlined, run_cells
 from tilewright.codegen.emit_transpose import emit_exchange
 from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
-from tilewright.codegen.text import Module, Text
 from tilewright.codegen.words import cast, register_type, word
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
@@ -69,6 +70,10 @@ def emit_for(e: Emitter, op: Operation) -> None:
     """A counted loop of any kind."""
     if op.attrs["kind"] is ForKind.Lanes:
         emit_lanes(e, op)
+        return
+    if op.attrs["kind"] is ForKind.Together:
+        low, high = map(e.num, op.operands[:2])
+        emit_crew(e, op, low, e.index.sub(high, low))
         return
     if emit_exchange(e, op):
         return
@@ -354,42 +359,6 @@ def check_scalar(e: Emitter, op: Operation, index: Num, bound: Num, mask: Value 
         report(e, op, str(index), str(bound))
 
 
-@contextmanager
-def faulting(e: Emitter, condition: str) -> Generator[None]:
-    """Instructions that run, and leave the function, if `condition` holds."""
-    fault, go = e.text.label(), e.text.label()
-    e.text.branch(condition, fault, go)
-    e.text.start(fault)
-    yield
-    e.text.start(go)
-
-
 def report(e: Emitter, op: Operation, index: str, bound: str) -> None:
     """An index out of bounds."""
     leave(e, op, Fault.INDEX_OUT_OF_BOUNDS, (index, "0", bound, str(op.attrs["axis"])))
-
-
-def leave(e: Emitter, op: Operation, fault: Fault, values: Sequence[str]) -> None:
-    """Write the fault record, with up to four values, and leave."""
-    e.module.require(FAULT_SYMBOL, write_fault_helper)
-    numbers = ", ".join(f"i64 {value}" for value in values)
-    e.text.do(
-        f"call fastcc void {FAULT_SYMBOL}(ptr %ctx, i32 {int(fault)}, i32 {e.site(op)}, {numbers})"
-    )
-    e.text.do(f"ret i32 {int(fault)}")
-
-
-FAULT_SYMBOL = "@tilewright.fault"
-
-
-def write_fault_helper(module: Module) -> str:
-    """@(ctx, code, op, x0, x1, x2, x3): fill the fault record."""
-    parameters = "ptr %ctx, i32 %code, i32 %op, i64 %x0, i64 %x1, i64 %x2, i64 %x3"
-    text = Text(module, f"define internal fastcc void {FAULT_SYMBOL}({parameters}) #1")
-    fields = [("i32", "%code", "fault_code", 0), ("i32", "%op", "fault_op", 0)]
-    fields += [("i64", f"%x{k}", "fault_values", 8 * k) for k in range(4)]
-    for kind, value, name, extra in fields:
-        place = text.let(f"getelementptr i8, ptr %ctx, i64 {CTX[name].offset + extra}")
-        text.do(f"store {kind} {value}, ptr {place}, align 4")
-    text.do("ret void")
-    return text.finish()

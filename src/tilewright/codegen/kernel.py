@@ -10,6 +10,7 @@ from tilewright.abi import CTX, ExternalKernel, Fault, Param, ScalarParam, Signa
 from tilewright.codegen import (
     emit_control,
     emit_external,
+    emit_meeting,
     emit_memory,
     emit_scalars,
     emit_ticks,
@@ -33,7 +34,7 @@ from tilewright.ops import loop
 from tilewright.source import Span
 from tilewright.target import Isa, Target
 
-REGISTERED = (emit_control, emit_external, emit_memory, emit_scalars, emit_ticks)
+REGISTERED = (emit_control, emit_external, emit_meeting, emit_memory, emit_scalars, emit_ticks)
 """Modules that say how operations are written."""
 
 
@@ -43,7 +44,8 @@ class Kernel:
 
     `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows;
     `work` the run time as (nanoseconds, extents to multiply them with); `parallel` says that it may
-    call the context's `parallel`; `externals` are the kernels in C++ behind its undefined symbols.
+    call the context's `parallel`; `externals` are the kernels in C++ behind its undefined symbols;
+    `communicates` that it uses the context's `comm`, and `texts` says what for, by op id.
     """
 
     text: str
@@ -53,6 +55,8 @@ class Kernel:
     work: tuple[tuple[float, tuple[str, ...]], ...] = ()
     parallel: bool = False
     externals: Mapping[str, ExternalKernel] = field(default_factory=dict[str, ExternalKernel])
+    communicates: bool = False
+    texts: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def compile(self, target: Target) -> bytes:
         """Its object file."""
@@ -82,6 +86,8 @@ def emit_kernel(
         work,
         shared.parallel,
         externals,
+        shared.communicates,
+        shared.texts,
     )
 
 

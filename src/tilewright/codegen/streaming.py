@@ -10,7 +10,7 @@ from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES
 from tilewright.codegen.text import ELEMENT_BYTES
 from tilewright.ir.core import Function, Operation, Value
-from tilewright.ir.enums import ParamDirection
+from tilewright.ir.enums import Effect, ParamDirection
 from tilewright.ir.types import BufferType
 from tilewright.ops import loop
 
@@ -18,13 +18,16 @@ LARGE = 8 << 20
 
 
 def streamed_buffers(function: Function) -> list[Value]:
-    """The Out parameters that may be large, are written by stores and never read."""
+    """The Out parameters that may be large, are written by stores and never read.
+
+    None where others are signalled: they would not see what is on its way past the caches.
+    """
     outputs = [
         param
         for param, way in zip(function.params, function.directions, strict=True)
         if way is ParamDirection.Out and may_be_large(param)
     ]
-    if not outputs:
+    if not outputs or any(op.opdef.effect is Effect.COMM for op in function.body.walk()):
         return []
     used = {value for op in function.body.walk() for value in other_uses(op)}
     return [param for param in outputs if param not in used]

@@ -112,6 +112,8 @@ FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     ),
     "DIVISION_BY_ZERO": (DivisionByZero, "an integer is divided by zero"),
     "SHAPE_MISMATCH": (RuntimeShapeMismatch, "an extent is {0}; it must be {1}"),
+    "NO_SUCH_RANK": (IndexOutOfBounds, "rank {0} of {1}"),
+    "NOT_AS_REQUIRED": (RuntimeShapeMismatch, "something is not as required"),
     "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
     "DEADLOCK": (Deadlock, "every participant waits for another one"),
     "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),

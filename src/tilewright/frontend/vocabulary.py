@@ -70,7 +70,7 @@ def _words() -> dict[str, Any]:
 
 
 def _loop_words() -> dict[str, Any]:
-    return {"lanes": words.LANES}
+    return {"lanes": words.LANES, "together": words.TOGETHER}
 
 
 def _named(given: tuple[Word, ...]) -> dict[str, Any]:

@@ -10,6 +10,9 @@ PARALLEL = LoopWord("pl.parallel", ForKind.Parallel, "A loop whose iterations ar
 UNROLL = LoopWord("pl.unroll", ForKind.Unroll, "A loop over constants, unrolled when compiled.")
 PIPELINE = LoopWord("pl.pipeline", ForKind.Pipeline, "A loop whose stages overlap (stage=).")
 LANES = LoopWord("pl.loop.lanes", ForKind.Lanes, "Loop level: the vector loop.")
+TOGETHER = LoopWord(
+    "pl.loop.together", ForKind.Together, "Iterations that run at the same time, a thread each."
+)
 SPMD = LoopWord("pl.spmd", ForKind.Spmd, "Blocks that run the same body; or a scope of them.")
 SPLIT_AIV = LoopWord("pl.split_aiv", ForKind.Spmd, "The two vector lanes of a mixed region.")
 WHILE = Word("pl.while_", "A loop with explicit carries, ended by pl.cond.")

@@ -9,15 +9,17 @@ from typing import Any
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.interp import control as plain
 from tilewright.interp.emit import Emitter, handles, tuple_text
-from tilewright.interp.facts import BLOCKS
 from tilewright.interp.meeting import Crew
 from tilewright.interp.participants import Actor, run_together
+from tilewright.interp.rings import Group
 from tilewright.interp.support import NAMESPACE
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import control
-from tilewright.ops.participant import Participant, participant, running_as
+from tilewright.ops.facts import BLOCKS
+from tilewright.ops.participant import Participant, participant, running_as, title
 
+Place = Callable[[Actor, int], None]
 FIELDS = ("rank", "size", "block", "blocks", "lane", "lanes")
 
 
@@ -37,27 +39,60 @@ def one_of(lanes: bool, index: int, count: int) -> Generator[None]:
 
 
 def run_blocks(
-    lanes: bool, body: Callable[..., None], steps: range, carried: tuple[Any, ...]
+    crew: str, body: Callable[..., None], steps: range, carried: tuple[Any, ...]
 ) -> None:
-    """Runs the iterations of a loop over blocks or lanes at the same time."""
+    """Runs the iterations of a loop at the same time, as what `crew` calls them."""
     me = participant()
     assert isinstance(me, Actor)
-    crew = Crew(len(steps))
+    rank = f" of rank {me.rank}" if me.size > 1 else ""
+    place = GROUPED[crew](len(steps))
     actors: list[Actor] = []
     jobs: list[Callable[[], None]] = []
     for position, index in enumerate(steps):
-        what = "lane" if lanes else "block"
-        rank = f" of rank {me.rank}" if me.size > 1 else ""
-        actor = Actor(me.stage, me, f"{what} {index}{rank}", me.locate)
-        actor.crew = crew
-        if lanes:
-            actor.lane, actor.lanes = position, len(steps)
-        else:
-            actor.block, actor.blocks = position, len(steps)
+        actor = Actor(me.stage, me, title(crew, index) + rank, me.locate)
+        place(actor, position)
         actors.append(actor)
         jobs.append(lambda index=index: body(index, *carried))
     if jobs:
         run_together(actors, jobs)
+
+
+def as_blocks(count: int) -> Place:
+    """Blocks that meet."""
+    crew = Crew(count)
+
+    def place(actor: Actor, position: int) -> None:
+        actor.crew, actor.block, actor.blocks = crew, position, count
+
+    return place
+
+
+def as_lanes(count: int) -> Place:
+    """Lanes that meet."""
+    crew = Crew(count)
+
+    def place(actor: Actor, position: int) -> None:
+        actor.crew, actor.lane, actor.lanes = crew, position, count
+
+    return place
+
+
+def as_sides(count: int) -> Place:
+    """The sides of a group: the cube core, then vector lanes."""
+    group = Group(count - 1)
+
+    def place(actor: Actor, position: int) -> None:
+        actor.group, actor.is_cube = group, position == 0
+        actor.lane, actor.lanes = max(0, position - 1), count - 1
+
+    return place
+
+
+GROUPED: dict[str, Callable[[int], Place]] = {
+    "block": as_blocks,
+    "lane": as_lanes,
+    "side": as_sides,
+}
 
 
 def require_same(carried: tuple[Any, ...], given: tuple[Any, ...]) -> None:
@@ -77,10 +112,12 @@ NAMESPACE.update({"one_of": one_of, "run_blocks": run_blocks, "require_same": re
 def emit_for(e: Emitter, op: Operation) -> None:
     """A loop over blocks or lanes where that matters; any other as ever."""
     facts, region = e.mode.facts, op.regions[0]
-    if op.attrs["kind"] not in BLOCKS or facts is None:
+    if op.attrs["kind"] is ForKind.Together:
+        emit_together(e, op, dict(op.attrs["attrs"])["crew"])
+    elif op.attrs["kind"] not in BLOCKS or facts is None:
         plain.emit_for(e, op)
     elif facts.region_waits(region):
-        emit_together(e, op)
+        emit_together(e, op, "lane" if op.attrs["kind"] is ForKind.SplitAiv else "block")
     elif facts.region_asks_who(region):
         emit_told_apart(e, op)
     else:
@@ -107,7 +144,7 @@ def emit_told_apart(e: Emitter, op: Operation) -> None:
         e.assign(carries, e.block(op.regions[0]))
 
 
-def emit_together(e: Emitter, op: Operation) -> None:
+def emit_together(e: Emitter, op: Operation, crew: str) -> None:
     """A function per iteration, all run at the same time on the same carried tensors."""
     region = op.regions[0]
     if any(not hasattr(value.type, "shape") for value in op.results):
@@ -117,8 +154,7 @@ def emit_together(e: Emitter, op: Operation) -> None:
     carries = plain.enter_loop(e, op.operands[3], op.results)
     name = e.text.fresh("block")
     emit_function(e, name, region)
-    lanes = op.attrs["kind"] is ForKind.SplitAiv
-    e.text.line(f"run_blocks({lanes}, {name}, {_steps(e, op)}, {tuple_text(carries)})")
+    e.text.line(f"run_blocks({crew!r}, {name}, {_steps(e, op)}, {tuple_text(carries)})")
 
 
 def emit_function(e: Emitter, name: str, region: Block) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.interp.emit import Emitter, tuple_text
-from tilewright.interp.facts import CORES
 from tilewright.interp.launches import GroupLaunches, Launches, RankLaunches, TaskLaunches
 from tilewright.interp.meeting import Symmetric
 from tilewright.interp.ownership import LOOPS, tied_pairs
@@ -25,6 +24,7 @@ from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level
 from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import comm, control, creation, memory, shape, task
 from tilewright.ops.extents import DIM_OPS
+from tilewright.ops.facts import CORES
 from tilewright.ops.regions import region as window_of
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat)

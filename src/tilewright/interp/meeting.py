@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import IndexOutOfBounds, InternalError
 from tilewright.interp.rings import Waiter
+from tilewright.ops.participant import GATE_SHAPE
 
 
 class Gate:
@@ -60,6 +61,7 @@ class World:
         self.size = size
         self.everybody = Gate(size)
         self.windows: list[list[Any]] = []
+        self.gate = np.zeros(GATE_SHAPE, np.int64)
 
     def allocate(self, nbytes: int) -> Symmetric:
         """A window of zeros on every rank."""

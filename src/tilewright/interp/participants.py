@@ -111,6 +111,7 @@ class Actor(Participant):
         self.crew: Crew | None = None
         self.group: Group | None = None
         self.deferred: list[tuple[Ready, str]] = []
+        super().__init__()
         if parent is not None:
             self.inherit(parent)
         stage.actors.append(self)
@@ -121,6 +122,7 @@ class Actor(Participant):
         self.block, self.blocks = parent.block, parent.blocks
         self.lane, self.lanes = parent.lane, parent.lanes
         if isinstance(parent, Actor):
+            self.gate = parent.gate
             self.world, self.crew, self.group = parent.world, parent.crew, parent.group
 
     def span(self) -> Span | None:

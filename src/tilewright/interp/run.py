@@ -26,11 +26,11 @@ from tilewright.interp import (
     control,
     external,
     loop_level,
+    meeting_words,
     words_mode,
 )
 from tilewright.interp.buffers import as_buffer, fill_with_poison
 from tilewright.interp.emit import Emitter, Mode
-from tilewright.interp.facts import Facts
 from tilewright.interp.launching import LaunchingEmitter
 from tilewright.interp.meeting import World
 from tilewright.interp.participants import Actor, Place, as_actor
@@ -38,11 +38,12 @@ from tilewright.interp.support import overlap
 from tilewright.ir.core import Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import BufferType, ScalarType, ShapedType
+from tilewright.ops.facts import Facts
 from tilewright.ops.participant import participant, running_as
 from tilewright.source import Span
 
 Array = npt.NDArray[Any]
-HANDLED_BY = (checked_mode, control, external, loop_level, words_mode, blocks)
+HANDLED_BY = (checked_mode, control, external, loop_level, meeting_words, words_mode, blocks)
 
 
 class Interpreter:
@@ -113,6 +114,7 @@ class Interpreter:
         actor = as_actor(self._line)
         if self.ranks > 1 or self.facts.is_host(self.program[entry]):
             actor.size, actor.world = self.ranks, World(self.ranks)
+            actor.gate = actor.world.gate
         return running_as(actor)
 
     def _line(self, place: Place) -> Span | None:

@@ -74,7 +74,7 @@ class ParamDirection(Enum):
 
 
 class ForKind(Enum):
-    """How the iterations of a loop relate; Lanes exists at loop level only."""
+    """How the iterations of a loop relate; Lanes and Together are made by passes only."""
 
     Sequential = "range"
     Parallel = "parallel"
@@ -83,6 +83,7 @@ class ForKind(Enum):
     Spmd = "spmd"
     SplitAiv = "split_aiv"
     Lanes = "lanes"
+    Together = "together"
 
 
 class SplitMode(Enum):

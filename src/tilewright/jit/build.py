@@ -129,6 +129,8 @@ def generate(
         work=kernel.work,
         arena_bytes=kernel.arena_bytes,
         parallel=kernel.parallel,
+        communicates=kernel.communicates,
+        texts=kernel.texts,
         externals=prepare_externals(kernel.externals, lowered, entry),
     )
     return Generated(entry, calling, manifest, kernel.text, timings)

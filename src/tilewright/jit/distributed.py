@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.dist import DistributedWorker
-from tilewright.interp.facts import Facts
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
 from tilewright.jit.build import Artifact
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.together import TogetherKernel
 from tilewright.ops import host
+from tilewright.ops.facts import Facts
 
 Callback = Any
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cache import current_config
-from tilewright.errors import InvalidOperationError
+from tilewright.errors import InvalidOperationError, UnsupportedFeatureError
 from tilewright.external import watched
-from tilewright.interp.facts import Facts
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType
 from tilewright.ir.equal import content_hash
@@ -19,8 +18,9 @@ from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.options import CompileOptions, resolve_options
-from tilewright.jit.together import build_together, find_reason
+from tilewright.jit.together import build_together, find_reason, waits_for_others
 from tilewright.ops import control, external
+from tilewright.ops.facts import Facts
 from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
 
@@ -71,6 +71,19 @@ def _compile_entry(
     reason = find_reason(program, entry, options) if options.execution == "native" else None
     if reason is not None:
         return _several(program, entry, options, reason)
+    try:
+        return _alone(program, entry, options, directory)
+    except UnsupportedFeatureError as error:
+        if options.execution != "native" or not waits_for_others(Facts(program), entry):
+            raise
+        why = f"its participants wait for each other in a way that is not compiled: {error.message}"
+        return _several(program, entry, options, why)
+
+
+def _alone(
+    program: Program, entry: str, options: CompileOptions, directory: Path | None
+) -> CompiledProgram:
+    """A program that is one kernel."""
     policy = current_config()
     is_plain = not options.is_fresh and options.execution == "native"
     if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:

@@ -63,6 +63,8 @@ class NativeKernel:
         return run_checked(self.code(signature), args)
 
     def variant(self, signature: Signature, guards: Sequence[Guard], epoch: int) -> Variant | None:
+        if self.manifest.communicates:
+            return None
         return Variant(self.code(signature), guards, epoch)
 
 

@@ -14,7 +14,6 @@ from typing import Any, cast
 from tilewright.abi import Manifest
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
 from tilewright.interp import Interpreter
-from tilewright.interp.facts import Facts, callees
 from tilewright.ir.core import Block, Function, Operation, Program
 from tilewright.ir.enums import ForKind, FunctionType, Role
 from tilewright.ir.types import ScalarType, TensorType
@@ -23,6 +22,7 @@ from tilewright.jit.kernels import InterpretedKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
 from tilewright.ops import control, host
+from tilewright.ops.facts import Facts, callees
 from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
 
@@ -97,8 +97,6 @@ def find_reason(program: Program, entry: str, options: CompileOptions) -> str | 
     graphs = check_graphs(program, entry, options)
     if facts.is_host(program[entry]):
         return "it starts functions on ranks"
-    if facts.needs_participants(entry) and waits_for_others(facts, entry):
-        return "its participants wait for each other"
     return "it launches recorded graphs" if graphs else None
 
 

@@ -30,6 +30,10 @@ def _options(pairs: Any, out: Printer) -> str:
     return "".join(f", {name}={out.entry(given)}" for name, given in pairs)
 
 
+LOWERED = (ForKind.Lanes, ForKind.Together)
+"""Kinds of loops that have no word of the author's."""
+
+
 @control.for_.prints
 def print_for(op: Operation, out: Printer, deps: tuple[Value, ...] = ()) -> None:
     """`for i, (x,) in pl.range(lo, hi, step, init_values=(x0,)):`"""
@@ -50,7 +54,7 @@ def print_for(op: Operation, out: Printer, deps: tuple[Value, ...] = ()) -> None
         target = f"{header[0]}, {_tuple(header[1:])}"
     else:
         target = header[0]
-    home = f"{out.prefix}.loop" if kind is ForKind.Lanes else out.prefix
+    home = f"{out.prefix}.loop" if kind in LOWERED else out.prefix
     out.line(f"for {target} in {home}.{kind.value}({arguments}):")
     print_region(body, op.results, out)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,18 @@ import numpy as np
 from tilewright.errors import Deadlock, IndexOutOfBounds
 
 Ready = Callable[[], bool]
+
+
+class GateRow(IntEnum):
+    """What the rows of the counters that all ranks share are for."""
+
+    ARRIVALS = 0  # at barriers
+    TICKETS = 1  # of those who want to write where others may
+    SERVED = 2
+
+
+GATE_SHAPE = (len(GateRow), 8)
+"""A cache line for each row, of which only the first counter is used."""
 
 
 class Participant:
@@ -30,6 +43,9 @@ class Participant:
     blocks = 1
     lane = 0
     lanes = 1
+
+    def __init__(self) -> None:
+        self.gate = np.zeros(GATE_SHAPE, np.int64)
 
     def allocate(self, nbytes: int, name: str) -> Any:
         """This rank's part of a window of `nbytes` zeroed bytes, as a uint8 array."""
@@ -84,6 +100,13 @@ class Participant:
     def defer(self, ready: Ready, what: str) -> None:
         """Has the task of this participant be done only when `ready()`."""
         self.wait(ready, what)
+
+
+def title(crew: str, index: int) -> str:
+    """What participant `index` of a crew is called: blocks, lanes, or the sides of a group."""
+    if crew == "side":
+        return f"vector lane {index - 1}" if index else "the cube core"
+    return f"{crew} {index}"
 
 
 ALONE = Participant()

@@ -134,7 +134,7 @@ def pop_numpy(
     if tile.shape != tuple(shape) or tile.dtype != dtype.numpy:
         raise RuntimeShapeMismatch(
             f"tpop: a tile {list(tile.shape)} of {tile.dtype} was pushed, where {list(shape)} of "
-            f"{dtype} is popped"
+            f"{dtype.numpy} is popped"
         )
     return tile
 

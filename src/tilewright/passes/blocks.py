@@ -9,7 +9,7 @@ from tilewright.errors import TilewrightError, UnsupportedFeatureError
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
-from tilewright.ir.types import ScalarType
+from tilewright.ir.types import ScalarType, TensorType
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
 from tilewright.passes.elements import Elements
@@ -112,7 +112,7 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         if structure is None:
             continue
         node = nodes[op] = make_node(op, structure, op.results[0], position)
-        if is_covering(node) and tied_root(op.results[0]) not in lowering.globals:
+        if is_covering(node) and not is_seen_outside(lowering, op.results[0]):
             node.kind, node.dest = Kind.POINT, None
         if may_be_free(node, computed):
             node.kind = Kind.FREE
@@ -122,6 +122,13 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         elif node.kind is not Kind.WRITE:
             computed.add(node.result)
     return nodes
+
+
+def is_seen_outside(lowering: Lowering, version: Value) -> bool:
+    """True when somebody else may look at the memory that a write gives a new version of."""
+    if tied_root(version) in lowering.globals:
+        return True
+    return lowering.is_watched and isinstance(version.type, TensorType)
 
 
 def extend_uses(plan: Plan, nodes: Mapping[Operation, Node]) -> None:
@@ -171,6 +178,21 @@ def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> Non
         lowering.write(node)
     else:
         lowering.compute(node)
+    if node is not None and is_remote(lowering, node):
+        finish_now(lowering, node)
+
+
+def is_remote(lowering: Lowering, node: Node) -> bool:
+    """True when a node reads or writes memory that may have another name here."""
+    storages = [node.storage, *(lowering.storage_of(r.value) for r in direct_reads(node.structure))]
+    return any(storage is not None and storage.is_remote for storage in storages)
+
+
+def finish_now(lowering: Lowering, node: Node) -> None:
+    """Has what a node reads and writes in memory before anything else."""
+    if node.kind is not Kind.WRITE and not isinstance(node.result.type, ScalarType):
+        lowering.force(node.result)
+    flush(lowering)
 
 
 def lower_scalar(lowering: Lowering, op: Operation) -> None:

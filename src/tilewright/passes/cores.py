@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import INT32, TASK_ID, DType
-from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import ForKind, SplitMode
@@ -114,7 +113,6 @@ def no_address(op: Operation, loops: Loops) -> Value:
     prefetch.session,
     sync.set_ffts_,
     sync.invalidate,
-    pipe.initialize,
 )
 def nothing(op: Operation, loops: Loops) -> None:
     """Hints for the device."""
@@ -125,12 +123,3 @@ def crossing(op: Operation, value: Callable[[Value], Value]) -> Value | None:
     if op.opdef is not pipe.gather or op.attrs["mode"] is not SplitMode.NONE:
         return None
     return value(op.operands[0])
-
-
-def refuse_alone(op: Operation) -> UnsupportedFeatureError:
-    """The error for participants that need each other in code that runs one after the other."""
-    return UnsupportedFeatureError(
-        f"{op.name} makes participants wait for each other, which one kernel cannot",
-        op.span,
-        "Run the program with execution='interpret', which gives each its own thread.",
-    )

@@ -44,10 +44,12 @@ from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import BufferType, ScalarType, ShapedType, Type, buffer_of
 from tilewright.ops import control, loop
 from tilewright.passes.blocks import end_block, lower_block
+from tilewright.passes.crews import communicates
 from tilewright.passes.inline_calls import lone_symbol
-from tilewright.passes.lowering import Lowering, buffer_type_of
+from tilewright.passes.lowering import Lowering, buffer_type_of, is_window
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.prune import prune
+from tilewright.passes.ranks import settle_deferred
 from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
 from tilewright.passes.turned import find_turns
@@ -93,11 +95,13 @@ class FunctionLowering:
     def run(self) -> Function:
         """The lowered function."""
         self.bind_params()
+        self.lowering.is_watched = communicates(self.function.body)
         targets = self.place_results()
         self.lowering.turns = find_turns(self.function)
         lower_block(self.lowering, self.function.body, targets)
         results = self.store_results()
         end_block(self.lowering)
+        settle_deferred(self.lowering)
         body = Block(tuple(self.params), self.body.ops)
         written = [
             param
@@ -121,7 +125,7 @@ class FunctionLowering:
         given = zip(self.function.params, self.params, self.directions, strict=True)
         for old, new, direction in given:
             if isinstance(new.type, BufferType):
-                written = direction is not ParamDirection.In
+                written = direction is not ParamDirection.In or is_window(old)
                 lowering.globals.add(old)
                 storage = Storage(new, is_global=True, is_written=written)
                 lowering.hold(old, storage)

@@ -26,16 +26,20 @@ After::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.builder import Builder, finish_program
-from tilewright.ir.core import Function, Operation, Program, Value
-from tilewright.ir.enums import ParamDirection
+from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
 from tilewright.ops import control, external
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
+from tilewright.ops.facts import Facts
+from tilewright.passes import sides
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
 from tilewright.source import Span
 
@@ -56,6 +60,7 @@ class Inliner(Cloner):
         self.active = active
         self.loops: Loops = ()
         self.call_span: Span | None = None
+        self.side: int | None = None
         self.entered: list[Operation] = []
 
     def clone(self, op: Operation) -> Operation:
@@ -116,13 +121,46 @@ class Inliner(Cloner):
     def flatten(self, op: Operation) -> None:
         """The operations of a scope, in its place."""
         (region,) = op.regions
-        for inner in region.ops[:-1]:
-            self.clone(inner)
+        self.run(region.ops[:-1], is_group=op.attrs["kind"] == "cluster")
         for old, new in zip(op.results, region.terminator.operands[0], strict=True):
             self.bind(old, self.value(new))
 
+    def run(self, ops: Sequence[Operation], *, is_group: bool) -> None:
+        """The operations of a callee or scope; those of a group run at the same time."""
+        facts = Facts(self.program)
+        if is_group and sides.is_group(facts, ops):
+            sides.emit_sides(self, ops, facts)
+            return
+        for each in ops:
+            self.clone(each)
+
+    def entry_block(self, function: Function) -> Block:
+        """A copy of the body of `function`."""
+        *ops, end = function.body.ops
+        copy = Block(self.params(function.body))
+        with self.builder.inside(copy):
+            self.run(ops, is_group=function.func_type is FunctionType.Group)
+            self.clone(end)
+        return copy
+
+    def for_side(self, side: int) -> Inliner:
+        """A cloner like this one that leaves the calls of the other side of a group out."""
+        arm = Inliner(self.builder, self.program, self.active, fresh_symbols=True)
+        arm.mapping, arm.symbols = dict(self.mapping), dict(self.symbols)
+        arm.loops, arm.call_span, arm.side = self.around(), self.call_span, side
+        return arm
+
+    def leave_out(self, op: Operation) -> None:
+        """Nothing for a call that another participant makes; what it writes is as it is."""
+        args, tied = op.operands[0], op.attrs["tied_args"]
+        for result, position in zip(op.results[len(op.results) - len(tied) :], tied):
+            self.mapping[result] = self.value(args[position])
+
     def inline(self, op: Operation) -> None:
         """The operations of a callee, in the place of the call."""
+        if self.side is not None and sides.side_of(self, op) != self.side:
+            self.leave_out(op)
+            return
         callee = self.callee(op)
         args = tuple(map(self.value, op.operands[0]))
         inner = Inliner(self.builder, self.program, (*self.active, callee.name), fresh_symbols=True)
@@ -133,9 +171,9 @@ class Inliner(Cloner):
             if param.has_symbol:
                 inner.symbols[param.symbol] = expr_of(arg)
             match_extents(inner, param, arg)
-        for each in callee.body.ops[:-1]:
-            inner.clone(each)
+        inner.run(callee.body.ops[:-1], is_group=callee.func_type is FunctionType.Group)
         returned, finals = callee.body.terminator.operands
+        sides.require_known(inner, returned)
         news = [*map(inner.value, returned), *tied_finals(op, callee, inner, finals)]
         for old, new in zip(op.results, news, strict=True):
             self.bind(old, new)
@@ -202,9 +240,11 @@ def inline_function(program: Program, function: Function) -> Function:
     builder = Builder()
     with builder:
         cloner = Inliner(builder, program, (function.name,))
-        body = cloner.block(function.body)
+        body = cloner.entry_block(function)
     kept = {name: a for name, a in function.attrs.items() if name not in external.FACTS}
-    return copy_function(function, body, attrs=kept)
+    is_group = function.func_type is FunctionType.Group
+    func_type = FunctionType.Opaque if is_group else function.func_type
+    return copy_function(function, body, attrs=kept, func_type=func_type)
 
 
 def inline_calls(program: Program, entry: str) -> Program:

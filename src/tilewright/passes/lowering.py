@@ -11,7 +11,15 @@ from tilewright.ir.affine import Constraint, Symbol, as_expr
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_map
-from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType, row_major_strides
+from tilewright.ir.types import (
+    BufferType,
+    Dim,
+    DistributedTensorType,
+    ScalarType,
+    Shape,
+    ShapedType,
+    row_major_strides,
+)
 from tilewright.ops import loop
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
@@ -31,6 +39,8 @@ from tilewright.passes.storage import Storage
 from tilewright.passes.traits import Indices, Kind, Traits, compose, shaped
 
 if TYPE_CHECKING:
+    from tilewright.passes.crews import Crew
+    from tilewright.passes.ranks import Deferred
     from tilewright.passes.turned import Turn
 
 Body = Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
@@ -40,7 +50,8 @@ class Lowering:
     """What is known while a function is lowered.
 
     `scalars` maps scalar values to their copies, `stored` shaped values to the memory that holds
-    them, `nodes` shaped values to the structured operation that gives them.
+    them, `nodes` shaped values to the structured operation that gives them. `is_watched` says that
+    others look at the memory of tensors while the function runs.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -57,6 +68,9 @@ class Lowering:
         self.turned: dict[Operation, tuple[Storage, Turn]] = {}
         self.segment = Segment()
         self.plans: list[Plan] = []
+        self.crews: list[Crew] = []
+        self.is_watched = False
+        self.deferred: list[Deferred] = []
 
     @property
     def plan(self) -> Plan:
@@ -298,7 +312,7 @@ class Lowering:
         storage = self.storage_of(old)
         if storage is None:
             return self.materialize_for_writing(old)
-        if self.plan.owns(old) and storage.is_written and not self.is_shared(storage, old):
+        if is_window(old) or self.may_take(storage, old):
             self.keep_views(storage)
             return storage
         if storage.is_blank:
@@ -310,6 +324,10 @@ class Lowering:
                 hint="read it before the write, or write to another tensor",
             )
         return self.copy_of(old)
+
+    def may_take(self, storage: Storage, old: Value) -> bool:
+        """True when `old`, in `storage`, is read by nobody after it is written in place."""
+        return self.plan.owns(old) and storage.is_written and not self.is_shared(storage, old)
 
     def materialize_for_writing(self, old: Value) -> Storage:
         """Memory of its own for `old`, which is computed."""
@@ -407,6 +425,11 @@ class Lowering:
 def restore_holders(storage: Storage, before: Sequence[Value]) -> None:
     """`storage` holds what it held before a region."""
     storage.holders[:] = before
+
+
+def is_window(value: Value) -> bool:
+    """True for memory that other ranks reach: all of its versions are what is there now."""
+    return isinstance(value.type, DistributedTensorType)
 
 
 def require_node(lowering: Lowering, value: Value) -> Node:

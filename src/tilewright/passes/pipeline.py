@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 
 from tilewright.ir.core import Program
 from tilewright.ir.garbage import without_collections
-from tilewright.passes import contract, external, regions, scans, single
+from tilewright.passes import contract, external, meetings, ranks, regions, scans, single
 from tilewright.passes.context import (
     Instrument,
     PassContext,
     VerificationInstrument,
     VerificationLevel,
 )
+from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.simplify import simplify
 from tilewright.passes.split_reductions import split_reductions
 
-REGISTERED = (contract, external, regions, scans, single)
+REGISTERED = (contract, external, meetings, ranks, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
 
 Pass = Callable[[Program, str], Program]
@@ -26,6 +27,7 @@ Pass = Callable[[Program, str], Program]
 
 PIPELINE: tuple[Pass, ...] = (
     inline_calls,  # first: lowering sees one function
+    expand_communication,  # before simplify, which cleans up after it
     simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
     lower_entry,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.errors import StaleRead
+from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.affine import Constraint, Symbol
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
@@ -17,10 +17,12 @@ from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import ScalarType, TileType
 from tilewright.ops import control
 from tilewright.ops.extents import constant_of, expr_of, last_index
+from tilewright.passes import crews
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.contract import turn_operands
 from tilewright.passes.independence import writes_apart
-from tilewright.passes.lowering import Lowering
+from tilewright.passes.lowering import Lowering, is_window
+from tilewright.passes.meetings import settle
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.storage import Storage
 from tilewright.passes.traits import Kind, direct_reads
@@ -60,11 +62,14 @@ def lower_for(lowering: Lowering, op: Operation) -> None:
     give_range(body.params[0], bounds)
     index = Value(body.params[0].type, body.params[0].name)
     facts = bounds_of(body.params[0], bounds)
+    crew = enter_crew(lowering, op)
     lowering.facts += facts
     region, copied = lower_body(lowering, body, carries, index)
     del lowering.facts[len(lowering.facts) - len(facts) :]
-    kind = ForKind.Sequential if copied else kind_of_loop(lowering, op, carries)
-    attrs = {**op.attrs, "kind": kind, "combine": ()}
+    attrs = {**op.attrs, "kind": kind_of_loop(lowering, op, carries, copied), "combine": ()}
+    if crew is not None:
+        leave_crew(lowering, op, carries, copied)
+        attrs.update(kind=ForKind.Together, attrs=(("crew", crew),))
     scalars = tuple(lowering.scalar(c.init) for c in carries if c.storage is None)
     operands = (*map(lowering.scalar, bounds), scalars)
     new = lowering.builder.emit(op.opdef, operands, attrs, (region,), span=op.span)
@@ -76,6 +81,7 @@ def lower_while(lowering: Lowering, op: Operation) -> None:
     """A conditional loop."""
     (inits,) = op.operands
     test, body = op.regions
+    settle_regions(lowering, op)
     carries = take_carries(lowering, op, inits, [test.params, body.params])
     first = Block(scalar_params(test.params))
     with lowering.scopes.inside(first):
@@ -89,10 +95,39 @@ def lower_while(lowering: Lowering, op: Operation) -> None:
     bind_results(lowering, op, carries, new)
 
 
-def kind_of_loop(lowering: Lowering, op: Operation, carries: Sequence[Carry]) -> ForKind:
+def enter_crew(lowering: Lowering, op: Operation) -> str | None:
+    """What the iterations of a loop are called if they run at the same time; makes their memory."""
+    (body,) = op.regions
+    if crews.communicates(body):
+        settle(lowering, in_regions=True)
+    name = crews.crew_name(op)
+    if name is not None:
+        lowering.crews.append(crews.make_crew(lowering, op, name, body.params[0].symbol))
+        flush(lowering)
+    return name
+
+
+def leave_crew(
+    lowering: Lowering, op: Operation, carries: Sequence[Carry], is_copied: bool
+) -> None:
+    """Raises UnsupportedFeatureError where the iterations do more than write what they share."""
+    lowering.crews.pop()
+    if is_copied or any(carry.storage is None for carry in carries):
+        raise UnsupportedFeatureError(
+            "blocks that wait for each other write parts of a tensor; one of them replaces it",
+            op.span,
+            "Write with pl.store or out[a:b] = value instead of binding a new value.",
+        )
+
+
+def kind_of_loop(
+    lowering: Lowering, op: Operation, carries: Sequence[Carry], is_copied: bool
+) -> ForKind:
     """Parallel only where each iteration writes its own part of what is carried."""
     kind = KINDS.get(op.attrs["kind"], ForKind.Sequential)
     (body,) = op.regions
+    if is_copied or crews.communicates(body):
+        return ForKind.Sequential
     index, *params = body.params
     for carry, param, last in zip(carries, params, body.terminator.operands[0], strict=True):
         if kind is ForKind.Sequential or carry.storage is None:
@@ -190,6 +225,9 @@ def carried_storage(
     if storage is None:
         return lowering.copy_of(init)
     if is_unchanged:
+        return storage
+    if is_window(init):
+        lowering.keep_views(storage, in_regions=True)
         return storage
     shared = lowering.is_shared(storage, init)
     if is_single and not shared and storage.is_written and lowering.plan.owns(init):
@@ -308,10 +346,17 @@ def place(lowering: Lowering, value: Value, carry: Carry) -> None:
 # ---------------------------------------------------------------------- branches
 
 
+def settle_regions(lowering: Lowering, op: Operation) -> None:
+    """What is evaluated late is read before regions in which others may go on."""
+    if any(map(crews.communicates, op.regions)):
+        settle(lowering, in_regions=True)
+
+
 @lowers(control.if_)
 def lower_if(lowering: Lowering, op: Operation) -> None:
     """A branch."""
     flush(lowering)
+    settle_regions(lowering, op)
     storages, versions = branch_storages(lowering, op)
     flush(lowering)
     regions = tuple(lower_arm(lowering, region, storages, versions) for region in op.regions)
@@ -373,8 +418,7 @@ def inherited(
             storage is not None
             and storage not in taken
             and storage.is_written
-            and lowering.plan.owns(root)
-            and not lowering.is_shared(storage, root)
+            and (is_window(root) or lowering.may_take(storage, root))
         ):
             return root
     return None

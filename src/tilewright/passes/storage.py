@@ -16,6 +16,7 @@ from tilewright.passes.nodes import Node
 @dataclass(eq=False, slots=True)
 class Storage:
     """A buffer. Global memory belongs to the caller: its old contents cannot be kept silently.
+    Remote memory is a window of another rank, perhaps under another name as well.
 
     `holders` are the values that are what it holds now: all the same, under different names.
     `readers` and `writers` are the nodes of open groups that touch it, with the index of each
@@ -27,6 +28,7 @@ class Storage:
     is_global: bool = False
     is_written: bool = True
     is_blank: bool = False
+    is_remote: bool = False
     readers: list[tuple[Node, Indices | None]] = field(
         default_factory=list["tuple[Node, Indices | None]"]
     )

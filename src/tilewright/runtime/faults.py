@@ -22,8 +22,9 @@ def fault_error(
     if known is None:
         return InternalError(f"{manifest.name} returned the unknown status {status}")
     error_class, template = known
-    message = template.format(*context.fault_values())
-    site = manifest.sites.get(context.get("fault_op"))
+    number = context.get("fault_op")
+    message = manifest.texts.get(number, template).format(*context.fault_values())
+    site = manifest.sites.get(number)
     lines = None if site is None else site.lines()
     error = error_class(
         f"{manifest.name}: {message}", None if site is None else site.span, source_lines=lines

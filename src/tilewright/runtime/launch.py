@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.abi import Fault, Manifest, Signature
@@ -14,6 +16,7 @@ from tilewright.runtime.code import Code
 from tilewright.runtime.context import Context, current_context
 from tilewright.runtime.faults import format_prints
 from tilewright.runtime.native import native_runner
+from tilewright.runtime.stage import run_as_participant
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Variant
 
@@ -35,7 +38,7 @@ class Executable(Launcher):
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.set_variants([Variant(code)])
+        self.set_variants([] if code.manifest.communicates else [Variant(code)])
 
     @staticmethod
     def from_object(
@@ -102,6 +105,13 @@ def _run(code: Code, prepared: Prepared, context: Context) -> int:
 
 
 def _run_words(code: Code, words: int, context: Context, estimate: float) -> int:
+    if code.manifest.communicates:
+        run = partial(_run_here, code, words, context, math.inf)
+        return run_as_participant(run, context, code.manifest)
+    return _run_here(code, words, context, estimate)
+
+
+def _run_here(code: Code, words: int, context: Context, estimate: float) -> int:
     native = native_runner()
     if native is None:
         return run_portably(code, words, context, estimate)

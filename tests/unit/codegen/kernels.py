@@ -104,6 +104,8 @@ def native(p: Program, isa: str, layouts: dict[str, Any] | None = None) -> Execu
         arena_bytes=kernel.arena_bytes,
         work=kernel.work,
         parallel=kernel.parallel,
+        communicates=kernel.communicates,
+        texts=kernel.texts,
     )
     return Executable.from_object(kernel.compile(target_for(isa)), signature, manifest)
 
