@@ -7,7 +7,9 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import OURS, Row, shown
 from benchmarks.plot import plot
@@ -15,6 +17,7 @@ from benchmarks.table import best_peer, geometric_mean
 from tilewright.codegen.machine import host_target
 
 VERSION = version("tilewright")
+LIBRARIES = ("numpy", "llvmlite", "torch", "numba", "jax", "scipy")
 ROOT = Path(__file__).parent.parent
 README, PLOT = ROOT / "README.md", ROOT / "docs" / "benchmarks.svg"
 BEGIN, END = "<!-- figures: begin (from `make bench`) -->", "<!-- figures: end -->"
@@ -39,7 +42,7 @@ IN_README = (
 
 
 HEAD = """\
-One thread of a Zen 4 core, strict numerics; medians of interleaved calls in one run, every result
+One thread of a {cpu} core, strict numerics; medians of interleaved calls in one run, every result
 checked against float64. Over all {count} workloads that have a peer, the fastest peer takes {mean}
 times as long as ours (geometric mean).
 
@@ -66,6 +69,7 @@ def save(rows: Sequence[Row]) -> None:
         "version": VERSION,
         "machine": {"cpu": target.cpu, "isa": target.isa, "system": platform.system()},
         "python": platform.python_version(),
+        "libraries": {name: version(name) for name in LIBRARIES if find_spec(name)},
         "rows": [asdict(row) for row in rows],
     }
     path = path_of()
@@ -77,15 +81,25 @@ def save(rows: Sequence[Row]) -> None:
     README.write_text(f"{before}{BEGIN}\n\n{summary(kept)}\n{END}{after}", encoding="utf-8")
 
 
-def load(path: Path) -> list[Row]:
-    """The rows of a file."""
-    return [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
+def load(path: Path) -> dict[str, Any]:
+    """What was kept of a release."""
+    return json.loads(path.read_text("utf-8"))
 
 
-def summary(rows: Sequence[Row]) -> str:
+def rows_of(kept: dict[str, Any]) -> list[Row]:
+    """The rows of a release."""
+    return [Row(**row) for row in kept["rows"]]
+
+
+def summary(kept: dict[str, Any]) -> str:
     """The table of the README, in Markdown."""
+    rows = rows_of(kept)
     best = [found for row in rows if (found := best_peer(row))]
-    facts = {"count": len(best), "mean": f"{geometric_mean(ratio for _, ratio in best):.2f}"}
+    facts = {
+        "cpu": kept["machine"]["cpu"],
+        "count": len(best),
+        "mean": f"{geometric_mean(ratio for _, ratio in best):.2f}",
+    }
     chosen = [row for name in IN_README for row in rows if row.name == name]
     return f"{HEAD.format(**facts)}{''.join(map(_line, chosen))}{FOOT}"
 

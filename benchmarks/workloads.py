@@ -59,13 +59,16 @@ def matmuls() -> list[Workload]:
         for m, k, n in shapes
     ]  # fmt: skip
     square = normal((1024, 1024), (1024, 1024))
-    narrow = {"bf16": (BF16, pl.BF16, BF16, 1.0), "int8": (np.int8, pl.INT32, np.int32, 0.95)}
-    for name, (dtype, ours, result, bar) in narrow.items():
+    narrow = (
+        ("bf16", BF16, pl.BF16, BF16, ("torch", "jax"), 1.0, 4e-3),
+        ("int8", np.dtype(np.int8), pl.INT32, np.dtype(np.int32), ("torch",), 0.95, 0.0),
+    )
+    for name, dtype, ours, result, peers, bar, tolerance in narrow:
         found.append(
             Workload(
                 f"{name} matmul 1024", "matmul", kernels.matmul_to(ours),
                 converted(square, dtype, dtype), flops=2.0 * 1024**3, dtype=result,
-                peers=("torch", "jax"), bars={"torch": bar}, tolerance=4e-3 if bar == 1 else 0.0,
+                peers=peers, bars={"torch": bar}, tolerance=tolerance,
             )
         )  # fmt: skip
     return found
