@@ -424,3 +424,22 @@ def test_r_042_named_errors_end_with_a_reference() -> None:
         branches(np.ones((4, 8), F32))
     last = str(caught.value).strip().splitlines()[-1]
     assert "err_" in last and ("docs/" in last or "reference" in last)
+
+
+@pytest.mark.parametrize("own", ["", "t = pl.load(x, [0], [8])\n        pl.store(t, [0], out)"])
+def test_r_041_a_group_is_all_external_or_not_at_all(own: str, cpp: Path) -> None:
+    params = "self, x: pl.Tensor[[8], pl.FP32], out: pl.Out[pl.Tensor[[8], pl.FP32]]"
+    source = f", external_source={str(cpp)!r}"
+    text = (
+        "@pl.program\nclass P:\n"
+        f"    @pl.function(type=pl.FunctionType.AIC{source})\n    def cube({params}): ...\n"
+        f"    @pl.function(type=pl.FunctionType.AIV{'' if own else source})\n"
+        f"    def vector({params}):\n        {own or '...'}\n"
+        f"    @pl.function(type=pl.FunctionType.Group)\n    def group({params}):\n"
+        "        self.cube(x, out)\n        self.vector(x, out)\n"
+    )
+    if not own:
+        assert pl.parse_program(text)["group"].func_type is pl.FunctionType.Group
+        return
+    with pytest.raises(ParserSyntaxError, match=r"'cube', which is in C\+\+, and 'vector'"):
+        pl.parse_program(text)

@@ -12,6 +12,7 @@ from tilewright import settings
 from tilewright.cache import current_config
 from tilewright.codegen import machine
 from tilewright.errors import ToolchainError
+from tilewright.external.compiler import find_compiler
 from tilewright.jit.build import find_target
 from tilewright.runtime.native import missing_assumption
 
@@ -49,6 +50,8 @@ def _toolchain() -> Iterator[Finding]:
     version = metadata.version("llvmlite")
     yield Finding("llvm", f"{machine.llvm_version()} (llvmlite {version})")
     yield Finding("target", f"{target.triple} {target.cpu} ({target.isa})")
+    compiler = find_compiler()
+    yield Finding("c++", "none: kernels in C++ are refused" if compiler is None else compiler.path)
 
 
 def _cache() -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -111,6 +111,24 @@ def _read_directive(source: FunctionSource, call: ast.Call, attrs: dict[str, obj
         if name in attrs:
             raise ParserSyntaxError(f"Duplicate function attribute '{name}'", span)
         attrs[name] = types.evaluate(given)
+
+
+def require_whole_groups(functions: Mapping[str, Function]) -> None:
+    """Raises ParserSyntaxError for a Group of which only some functions are in C++."""
+    for group in functions.values():
+        if group.func_type is not FunctionType.Group:
+            continue
+        calls = [op for op in group.body.walk() if op.opdef is control.call]
+        called = [functions.get(op.attrs["callee"]) for op in calls]
+        foreign = [f.name for f in called if f is not None and external.is_external(f)]
+        own = [f.name for f in called if f is not None and not external.is_external(f)]
+        if foreign and own:
+            raise ParserSyntaxError(
+                f"Group '{group.name}' calls '{foreign[0]}', which is in C++, and '{own[0]}', "
+                "which is not",
+                group.span,
+                "Write all functions of a Group in C++, or none.",
+            )
 
 
 def _function(

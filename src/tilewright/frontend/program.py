@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
-from tilewright.frontend.external import read_external, read_sub_worker
+from tilewright.frontend.external import read_external, read_sub_worker, require_whole_groups
 from tilewright.frontend.function import Options, parse_function
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Namespace
@@ -73,6 +73,7 @@ class ProgramReader:
         """The program, all its functions read."""
         for name in self.sources:
             self.method(name)
+        require_whole_groups(self.functions)
         return finish_program(self.name, self.functions)
 
     # What the bodies may call
