@@ -6,7 +6,8 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 
 from benchmarks import (
     compile_time,
@@ -37,14 +38,23 @@ def measured(suite: str) -> Iterator[Row]:
             for column, core in OTHER_CORES.get(host_target().isa, {}).items()
         }
         for work in workloads.workloads(suite):
-            yield measure(work, cores)
+            yield from attempted(work.name, lambda work=work: [measure(work, cores)])
+
+
+def attempted(name: str, rows: Callable[[], Iterable[Row]]) -> Iterator[Row]:
+    """The rows, then one that says what went wrong if something does: the others go on."""
+    try:
+        yield from rows()
+    except Exception as error:
+        traceback.print_exc()
+        yield Row(name, failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
 
 def _of(suite: str) -> Callable[[], Iterator[Row]]:
     return lambda: measured(suite)
 
 
-SUITES: dict[str, Callable[[], Iterator[Row] | list[Row]]] = {
+SUITES: dict[str, Callable[[], Iterable[Row]]] = {
     **{name: _of(name) for name in workloads.SUITES},
     "threads": scaling.rows,
     "first_calls": first_calls.rows,
@@ -61,7 +71,7 @@ def run(suites: list[str]) -> list[Row]:
     found: list[Row] = []
     start = time.perf_counter()
     for suite in suites:
-        for row in SUITES[suite]():
+        for row in attempted(suite, SUITES[suite]):
             row.suite = suite
             found.append(row)
             print(f"{time.perf_counter() - start:5.0f} s  {suite}: {row.name}", file=sys.stderr)

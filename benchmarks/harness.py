@@ -45,7 +45,7 @@ class Row:
 
     `bars[peer]` is how many times faster than `peer` ours must be. Among the contenders, `limit` is
     a number to stay under and `floor` what the machine needs at least. `unit` is s or MB. `wrong`
-    has the errors of results that are not what they should be.
+    has the errors of results that are not what they should be, `failed` what ended the attempt.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Row:
     suite: str = ""
     unit: str = "s"
     wrong: dict[str, float] = field(default_factory=dict[str, float])
+    failed: str = ""
 
     def ratio(self, peer: str) -> float:
         """How many times faster than the peer (above 1 is faster)."""

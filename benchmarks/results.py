@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.harness import OURS, Row, shown
 from benchmarks.plot import plot
-from benchmarks.table import best_peer, geometric_mean
+from benchmarks.table import best_peer, geometric_mean, ratios_to_best
 from tilewright.codegen.machine import host_target
 
 VERSION = version("tilewright")
@@ -94,12 +94,9 @@ def rows_of(kept: dict[str, Any]) -> list[Row]:
 def summary(kept: dict[str, Any]) -> str:
     """The table of the README, in Markdown."""
     rows = rows_of(kept)
-    best = [found for row in rows if (found := best_peer(row))]
-    facts = {
-        "cpu": kept["machine"]["cpu"],
-        "count": len(best),
-        "mean": f"{geometric_mean(ratio for _, ratio in best):.2f}",
-    }
+    ratios = ratios_to_best(rows)
+    mean = f"{geometric_mean(ratios):.2f}"
+    facts = {"cpu": kept["machine"]["cpu"], "count": len(ratios), "mean": mean}
     chosen = [row for name in IN_README for row in rows if row.name == name]
     return f"{HEAD.format(**facts)}{''.join(map(_line, chosen))}{FOOT}"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import OURS, Row, shown
+from benchmarks.workloads import SUITES
 
 COLUMNS = {
     "numpy": "numpy",
@@ -32,14 +34,19 @@ def best_peer(row: Row) -> tuple[str, float] | None:
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """The geometric mean; not a number for none."""
-    logs = [math.log(ratio) for ratio in ratios]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+    """The geometric mean of at least one ratio."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def ratios_to_best(rows: Iterable[Row]) -> list[float]:
+    """How many times faster than the fastest peer each workload is that has one."""
+    return [best[1] for row in rows if row.suite in SUITES and (best := best_peer(row))]
 
 
 def short_of(row: Row) -> list[str]:
     """What is not reached, in words."""
-    found = [f"wrong: {name}, error {error:.1e}" for name, error in row.wrong.items()]
+    found = [f"failed: {row.failed}"] if row.failed else []
+    found += [f"wrong: {name}, error {error:.1e}" for name, error in row.wrong.items()]
     for peer, bar in row.missed().items():
         ours, other = (shown(row.seconds[who], row.unit) for who in (OURS, peer))
         if peer in REFERENCES:
@@ -70,10 +77,10 @@ def report(rows: Sequence[Row], console: Console | None = None) -> bool:
         table.add_row(*_cells(row))
     out = console or Console(width=170)
     out.print(table)
-    means = geometric_mean(best[1] for row in rows if (best := best_peer(row)))
     short = [row for row in rows if short_of(row)]
-    if not math.isnan(means):
-        out.print(f"best peer over ours, geometric mean: {means:.2f}")
+    ratios = ratios_to_best(rows)
+    if ratios:
+        out.print(f"fastest peer over ours, {len(ratios)} workloads: {geometric_mean(ratios):.2f}")
     for row in short:
         out.print(f"[red]short[/red] {row.suite}: {row.name}: {'; '.join(short_of(row))}")
     return not short
@@ -84,7 +91,7 @@ def _cells(row: Row) -> list[str]:
     over = 1 / row.ratio("floor") if "floor" in row.seconds else None
     return [
         row.name,
-        shown(row.seconds[OURS], row.unit),
+        shown(row.seconds[OURS], row.unit) if OURS in row.seconds else "",
         *(_ratio(row, peer) for peer in COLUMNS),
         "" if best is None else f"{best[1]:.2f}",
         "" if over is None else f"{over:.2f}",
