@@ -217,6 +217,17 @@ def dynamic_attention(
 @pl.jit
 def column_sum(x: pl.Tensor, out: pl.Out[pl.Tensor]):
     rows, cols = x.shape
+    with pl.at(level=pl.Level.CORE_GROUP):
+        total = pl.full([1, cols], dtype=pl.FP32, value=0.0)
+        for i in pl.range(0, rows, ROWS):
+            total = pl.add(total, pl.col_sum(pl.load(x, [i, 0], [ROWS, cols])))
+        pl.store(total, [0, 0], out)
+    return out
+
+
+@pl.jit
+def column_sum_by_strips(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    rows, cols = x.shape
     for j in pl.parallel(0, cols, TILE):
         with pl.at(level=pl.Level.CORE_GROUP):
             pl.store(pl.col_sum(pl.load(x, [0, j], [rows, TILE])), [0, j], out)

@@ -173,7 +173,8 @@ def movers() -> list[Workload]:
     large, x = normal((4096, 4096)), (32, 2048, 128)
     two = normal(MILLION, MILLION)
     return [
-        Workload("column sum 4096²", "column_sum", kernels.column_sum, large, tolerance=1e-4),
+        Workload("column sum 4096²", "column_sum", kernels.column_sum, large),
+        Workload("column sum 4096², by strips", "column_sum", kernels.column_sum_by_strips, large),
         Workload("transpose 4096²", "transpose", kernels.transpose, large),
         Workload("row argmax 4096²", "row_argmax", kernels.row_argmax, large, dtype=np.int32),
         Workload("RoPE 32×2048×128", "rope", kernels.rope, normal(x, (2048, 64), (2048, 64))),
