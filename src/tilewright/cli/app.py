@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import runpy
 import sys
 import traceback
@@ -46,12 +47,21 @@ def common(
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def run(context: typer.Context, file: Source) -> None:
+def run(
+    context: typer.Context,
+    file: Source,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Run the interpreter beside compiled kernels.")
+    ] = False,
+) -> None:
     """Run a Python file, with the arguments that follow it.
 
-    Errors of its kernels are shown at the author's lines.
+    Errors of its kernels are shown at the author's lines. With --compare every launch is run by the
+    interpreter, too; the first operation that differs is shown.
     """
     install_excepthook()
+    if compare:
+        os.environ["TILEWRIGHT_COMPARE"] = "1"
     sys.argv = [str(file), *context.args]
     sys.path.insert(0, str(file.parent.absolute()))
     with _authors_errors(file):

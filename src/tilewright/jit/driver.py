@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from tilewright.jit import output
 from tilewright.jit._persistent import obtain
 from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
+from tilewright.jit.comparing import ComparedKernel
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.distributed import DistributedCompiledProgram
+from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.together import build_together, find_reason, waits_for_others
 from tilewright.ops import control, external
@@ -68,6 +71,8 @@ def _compile_entry(
             f"program '{program.name}' has no function '{entry}'",
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
+    if options.execution == "compare":
+        return _compared(program, entry, options, directory)
     reason = find_reason(program, entry, options) if options.execution == "native" else None
     if reason is not None:
         return _several(program, entry, options, reason)
@@ -78,6 +83,17 @@ def _compile_entry(
             raise
         why = f"its participants wait for each other in a way that is not compiled: {error.message}"
         return _several(program, entry, options, why)
+
+
+def _compared(
+    program: Program, entry: str, options: CompileOptions, directory: Path | None
+) -> CompiledProgram:
+    """A program whose compiled code runs beside the interpreter, where it is one kernel."""
+    compiled = _compile_entry(program, entry, replace(options, execution="native"), directory)
+    kernel = compiled.kernel
+    if isinstance(kernel, NativeKernel):
+        kernel = ComparedKernel(program, entry, kernel)
+    return CompiledProgram(replace(compiled.artifact, kernel=kernel), options)
 
 
 def _alone(

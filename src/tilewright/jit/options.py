@@ -33,7 +33,7 @@ from tilewright.runtime.variants import Guard
 
 on_context_change(process.bump_epoch)
 
-Execution = Literal["native", "interpret", "checked"]
+Execution = Literal["native", "interpret", "checked", "compare"]
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,13 @@ def _default_options() -> CompileOptions:
         options, guards = _remembered[0]
         if all(map(holds, guards)):
             return options
-    guards = environment_guards(*OUTPUTS, settings.EMIT_PTO_LOC)
+    guards = environment_guards(*OUTPUTS, settings.EMIT_PTO_LOC, settings.COMPARE)
     options = resolve_options(RunConfig())
     _remembered[:] = [(options, guards)] if guards else []
     return options
 
 
-EXECUTIONS = ("native", "interpret", "checked")
+EXECUTIONS = ("native", "interpret", "checked", "compare")
 
 
 def resolve_options(config: RunConfig | None) -> CompileOptions:
@@ -145,7 +145,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
         analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
         distributed=config.distributed_config,
-        execution="checked" if config.checked else config.execution,
+        execution=_execution(config),
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
         profiling=config.compile_profiling
@@ -172,6 +172,13 @@ def environment_guards(*watched: settings.Setting[Any]) -> list[Guard]:
     known = cast("dict[Any, Any]", variables)
     keys = [encode(prefix + s.name) for s in watched for prefix in settings.PREFIXES]
     return [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
+
+
+def _execution(config: RunConfig) -> Any:
+    if config.checked:
+        return "checked"
+    is_compared = config.execution == "native" and settings.COMPARE.read()
+    return "compare" if is_compared else config.execution
 
 
 def _chosen(explicit: Any, ambient: Any) -> Any:

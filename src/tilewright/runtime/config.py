@@ -80,8 +80,9 @@ class RunConfig:
     `backend_type` (or `arch`) and `execution_mode` choose the target; `platform` is their legacy
     spelling. `dump_passes`, `dump_ptoas_passes`, `compile_profiling`, `save_kernels_dir` and the
     diagnostic settings ask for a fresh compilation; `device_id`, `codegen_only` and `save_kernels`
-    are controls of a run and select no artifact. `execution="interpret"` runs the program in numpy;
-    `checked` does, too, and looks for missing dependencies and unwritten memory. `rtol` and `atol`
+    are controls of a run and select no artifact. `execution="interpret"` runs the program in numpy,
+    "compare" runs compiled code beside it and raises InternalError where they differ; `checked`
+    interprets, too, and looks for missing dependencies and unwritten memory. `rtol` and `atol`
     are the tolerances of golden comparisons.
     """
 

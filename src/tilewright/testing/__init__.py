@@ -1,5 +1,6 @@
 """Tests for kernels and ops: check one op against its page, compare IR, keep golden files."""
 
+from tilewright.jit.comparing import Difference, find_difference
 from tilewright.testing.compare import (
     assert_same_ir,
     assert_same_values,
@@ -10,9 +11,11 @@ from tilewright.testing.compare import (
 from tilewright.testing.one_op import check_op, one_op_program
 
 __all__ = [
+    "Difference",
     "assert_same_ir",
     "assert_same_values",
     "check_op",
+    "find_difference",
     "golden",
     "one_op_program",
     "same_values",
