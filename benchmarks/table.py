@@ -56,7 +56,7 @@ def short_of(row: Row) -> list[str]:
         else:
             found.append(f"{row.ratio(peer):.2f} of {peer}, bar {bar:.2f}")
     best = best_peer(row)
-    if best and best[1] < 1.0 and best[0] not in row.missed():
+    if best and round(best[1], 2) < 1.0 and best[0] not in row.missed():
         found.append(f"best peer {best[0]} is faster: {best[1]:.2f}")
     return found
 
