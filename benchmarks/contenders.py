@@ -47,10 +47,10 @@ def calling(function: Callable[..., Any], inputs: Sequence[Any], out: Array) -> 
 
 def numpy_contender(word: str, inputs: Sequence[Array], out: Array) -> Contender | None:
     """numpy, as its users write it."""
-    function = getattr(importlib.import_module("benchmarks.numpy_peers"), word, None)
-    if function is None:
+    peers = importlib.import_module("benchmarks.numpy_peers")
+    if not hasattr(peers, word) or (word in peers.NEED_SCIPY and not _installed("scipy")):
         return None
-    return calling(function, inputs, np.empty_like(out))
+    return calling(getattr(peers, word), inputs, np.empty_like(out))
 
 
 def numba_contender(word: str, inputs: Sequence[Array], out: Array) -> Contender | None:

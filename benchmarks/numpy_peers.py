@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-try:
-    from scipy import special
-except ImportError:
-    special = None
+NEED_SCIPY = ("erf", "gelu_linear")
+"""Words that numpy alone does not have."""
 
 
 def matmul(a: Any, b: Any, out: Any) -> None:
@@ -113,9 +111,8 @@ def tanh(x: Any, out: Any) -> None:
 
 
 def erf(x: Any, out: Any) -> None:
-    """scipy's; raises ImportError without it."""
-    if special is None:
-        raise ImportError("scipy")
+    from scipy import special
+
     special.erf(x, out=out)
 
 
