@@ -185,8 +185,25 @@ def misplaced(x: pl.Tensor[[8, 16], pl.FP32], out: pl.Out[pl.Tensor[[8, 16], pl.
 
 
 def test_p_062_a_number_in_place_of_a_memory_space_is_refused_by_name() -> None:
-    with pytest.raises(TilewrightError, match=r"SPACE|tile"):
+    with pytest.raises(TilewrightError, match=r"parameter 'tile'.*\n(.*\n)*.*SPACE=3"):
         misplaced.compile()
+
+
+@pl.jit
+def measured(
+    x: pl.Tensor[[8, 16], pl.FP32], n: pl.Scalar[pl.INDEX], out: pl.Out[pl.Tensor[[8, 16], pl.FP32]]
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        tile = placed(pl.load(x, [0, 0], [8, 16]), SPACE=n)
+        pl.store(tile, [0, 0], out)
+    return out
+
+
+def test_p_062_what_only_run_time_knows_is_named_as_not_constexpr() -> None:
+    wanted = r"'SPACE' is constexpr, and what it is given is not: 'n' is a pl.Scalar\[pl.INDEX\]"
+    with pytest.raises(TilewrightError, match=wanted) as caught:
+        measured.compile()
+    assert caught.value.span is not None and caught.value.hint is not None
 
 
 @pl.jit

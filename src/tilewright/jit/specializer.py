@@ -21,7 +21,7 @@ from tilewright.frontend.program import FunctionSource
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
 from tilewright.ir.affine import Symbol, symbols
 from tilewright.ir.builder import finish_program
-from tilewright.ir.core import Function, Program
+from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import TupleType, Type
 from tilewright.jit import _specialize_body, _specialize_values
@@ -138,16 +138,18 @@ class Specializer:
         texts = {name: _specialize_values.render_value(value) for name, value in constants.items()}
         for name, text in texts.items():
             if text is None:
-                raise ParserError(
-                    f"{member.definition.name}: the constexpr parameter '{name}' is given "
-                    f"{constants[name]!r}, which has no source form"
-                )
+                raise _not_constexpr(member.definition.name, name, constants[name])
         key = self.graph.members.index(member), repr(texts)
         if key not in self.variants:
             base = self.unique_name(member, member.definition.name)
             siblings = sum(number == key[0] for number, _ in self.variants)
             name = base if not siblings else f"{base}__{siblings + 1}"
-            self.variants[key] = self._make(member, constants, name, member.signature(constants))
+            try:
+                signature = member.signature(constants)
+            except TilewrightError as error:
+                given = ", ".join(f"{name}={text}" for name, text in texts.items())
+                raise error.with_note(f"constexpr parameters of this call: {given}") from error
+            self.variants[key] = self._make(member, constants, name, signature)
         return self.variants[key]
 
     def _make(
@@ -287,6 +289,17 @@ def _directed(parameter: Parameter, type_: Type) -> Any:
     if parameter.direction is ParamDirection.In:
         return type_
     return Directed(parameter.direction, type_)
+
+
+def _not_constexpr(helper: str, name: str, given: Any) -> ParserError:
+    if isinstance(given, Value):
+        what = f"'{given.name or 'what is given'}' is a {given.type} that only run time knows"
+    else:
+        what = f"{given!r} cannot be written into the specialized program"
+    return ParserError(
+        f"{helper}: parameter '{name}' is constexpr, and what it is given is not: {what}",
+        hint=f"Give a constant, or declare '{name}' as a pl.Scalar.",
+    )
 
 
 def source_text(specializer: Specializer) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-from tilewright.dtypes import INT64, DType
+from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import ArgumentTypeMismatch, InvalidOperationError, ShapeMismatch
 from tilewright.ir.affine import Access, Symbol, as_expr
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
-from tilewright.ir.opdef import spelled
+from tilewright.ir.opdef import macro, spelled
 from tilewright.ir.types import ShapedType, TileType, element_count
-from tilewright.ops import access, creation, gather, memory, shape
+from tilewright.ops import access, creation, gather, memory, reduce, scan, shape
 from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
     as_dtype,
@@ -22,10 +22,12 @@ from tilewright.ops.adapt import (
     converted,
     is_tile,
     never,
+    paired,
     publish,
     publish_tile,
     require_shaped_value,
 )
+from tilewright.ops.pl_elementwise import COMPARISONS
 from tilewright.ops.pl_shape import shaped_type
 from tilewright.ops.rules import GLOBAL_SPACES, require_static
 from tilewright.ops.words import dtype_of
@@ -43,6 +45,7 @@ class MaskPattern(IntEnum):
     P1111 = 7
 
 
+CMP_MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 LANES: dict[int, tuple[int, int]] = {
     1: (0, 2),
     2: (1, 2),
@@ -97,6 +100,49 @@ def seen_as(value: Value, dtype: DType) -> Value:
 publish_tile(access.access_load, "gather_mask", gather_mask)
 
 
+@macro("pl.tile.gather_compare", "pl.gather_compare")
+def gather_compare(
+    src: Value,
+    kvalue: Any,
+    tmp: Value | None = None,
+    *,
+    cmp_mode: Any = "eq",
+    offset: int = 0,
+    out_cols: int,
+    count_dtype: Any = None,
+) -> tuple[Value, Value]:
+    """(indices, counts) of the elements of each row that compare true with `kvalue`.
+
+    The first `out_cols` matching columns of each row, plus `offset`, in order, the rest 0; and how
+    many match, [R, 1]. Modes, by name or number: eq 0, ne 1, lt 2, le 3, gt 4, ge 5.
+    """
+    value = require_shaped_value("gather_compare", "src", src)
+    rows, columns = require_static(
+        "gather_compare", "src", shaped_type("gather", "src", value).shape
+    )
+    mask = E.cast(comparison(cmp_mode)(*paired("gather_compare", value, kvalue)), dtype=INT32)
+    seen = scan.cumulative(mask, constant(0, INT32), axis=-1)
+    counts = reduce.sum_(mask, axes=(1,), keepdims=True)
+    last = constant(out_cols, INT32)
+    wanted = E.and_(E.ne(mask, constant(0, INT32)), E.le(seen, last))
+    at = E.select(wanted, E.sub(seen, constant(1, INT32)), last)
+    home = creation.full(shape=(rows, out_cols + 1), dtype=INT32, value=0, space=space_of(value))
+    numbers = creation.iota(
+        constant(offset, INT32), shape=(rows, columns), dtype=INT32, space=space_of(value)
+    )
+    found = gather.put_along(home, at, numbers, axis=-1)
+    indices = shape.slice_(found, [0, 0], shape=(rows, out_cols))
+    return indices, converted(counts, INT32 if count_dtype is None else as_dtype(count_dtype))
+
+
+def comparison(mode: Any) -> Any:
+    """The elementwise op of a comparison mode; raises InvalidOperationError."""
+    number = CMP_MODES.index(mode) if mode in CMP_MODES else mode
+    if not isinstance(number, int) or not 0 <= number < len(COMPARISONS):
+        raise InvalidOperationError(f"gather: {mode!r} is no comparison", hint=", ".join(CMP_MODES))
+    return COMPARISONS[number]
+
+
 def gather_tensor(
     input: Any,
     dim: int | None = None,
@@ -110,16 +156,27 @@ def gather_tensor(
     offset: int = 0,
     count_dtype: Any = None,
 ) -> Any:
-    """Elements of input: along `dim` by `index`, or the lanes that `mask_pattern` marks."""
+    """Elements of input: along `dim` by `index`, or the lanes that `mask_pattern` marks; with
+    `kvalue` what `gather_compare` gives, by default with room for every column.
+    """
     value = require_shaped_value("gather", "input", input)
     if mask_pattern is not None:
         return gather_mask(value, mask_pattern, output_dtype=output_dtype)
     if kvalue is not None:
-        raise InvalidOperationError("gather: the compare form is not supported")
+        columns = require_static("gather", "input", shaped_type("gather", "input", value).shape)[-1]
+        return gather_compare(
+            value,
+            kvalue,
+            cmp_mode="eq" if cmp_mode is None else cmp_mode,
+            offset=offset,
+            out_cols=columns if out_cols is None else out_cols,
+            count_dtype=count_dtype,
+        )
     if index is None:
         raise InvalidOperationError(
-            "gather: neither index= nor mask_pattern= is given",
-            hint="pl.gather(x, dim=-1, index=i) or pl.gather(x, mask_pattern=1)",
+            "gather: none of index=, mask_pattern= and kvalue= is given",
+            hint="pl.gather(x, dim=-1, index=i), pl.gather(x, mask_pattern=1) or "
+            "pl.gather(x, kvalue=0.0, cmp_mode='gt', out_cols=8)",
         )
     return gather.take_along(value, index, axis=-1 if dim is None else int(dim))
 

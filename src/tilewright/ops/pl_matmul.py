@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.dtypes import BOOL, DType
-from tilewright.errors import InvalidOperationError
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import PadValue
@@ -75,9 +74,8 @@ def matmul(
 ) -> Value:
     """lhs · rhs. Of tiles: the accumulator, FP32 or INT32. Of tensors: rounded to `out_dtype`,
     by default the dtype of the operands. `a_trans` and `b_trans` transpose the operands.
+    `c_matrix_nz` concerns the device only: elements keep their indices.
     """
-    if c_matrix_nz:
-        raise InvalidOperationError("matmul: the NZ layout of the result is not supported")
     left, right, dtype = matrices("matmul", lhs, rhs)
     result = None if out_dtype is None and is_tile(left) else as_dtype(out_dtype or dtype)
     return M.matmul(left, right, a_trans=a_trans, b_trans=b_trans, dtype=result)

@@ -280,7 +280,12 @@ def view(
 ) -> Value:
     """The same memory under another shape or valid region; only layout ND."""
     if layout not in (None, TensorLayout.ND):
-        raise ArgumentTypeMismatch(f"view: layout {layout} is not supported", hint="use pl.ND")
+        raise ArgumentTypeMismatch(
+            f"view: layout {layout} would give the memory of a device other indices; memory here "
+            "is row-major, whatever layout a tensor asks for",
+            hint="rearrange elements: DN exchanges the last two axes, as in "
+            "pl.transpose(pl.reshape(t, [n, m]), 0, 1)",
+        )
     viewed = tensor if shape is None else reshape(tensor, shape)
     return viewed if valid_shape is None else _set_valid(viewed, list(valid_shape))
 

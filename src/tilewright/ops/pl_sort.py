@@ -14,24 +14,20 @@ from tilewright.errors import DTypeMismatch, InvalidOperationError, ShapeMismatc
 from tilewright.ir.affine import Access, Symbol, as_expr
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import macro
-from tilewright.ops import access, creation, gather, reduce, scan, shape
+from tilewright.ops import access, creation, gather, reduce, shape
 from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
-    as_dtype,
     constant,
     converted,
-    paired,
     require_shaped_value,
 )
 from tilewright.ops.extents import constant_of
-from tilewright.ops.pl_elementwise import COMPARISONS
 from tilewright.ops.pl_gather import space_of
 from tilewright.ops.pl_shape import shaped_type
 from tilewright.ops.rules import require_static
 from tilewright.ops.words import dtype_of
 
 BLOCK = 32
-CMP_MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def order_key(x: Value) -> Value:
@@ -146,11 +142,10 @@ def mrgsort(
     """Sorted runs merged into longer ones; value and index alternate, as `sort32` gives them.
 
     One list: every four runs of `block_len` positions become one. Two to four lists [1, N]: one
-    list. Scratch memory is not needed.
+    list. With `exhausted` only what precedes the end of the first list to end is promised; the rest
+    is in order all the same. Scratch memory is not needed.
     """
     lists = [each for each in (src0, src1, src2, src3) if each is not None]
-    if exhausted:
-        raise InvalidOperationError("mrgsort: exhausted=True is not supported")
     if len(lists) == 1:
         return merged_runs(lists[0], block_len)
     joined = lists[0]
@@ -209,46 +204,3 @@ def reordered(pairs: Value) -> Value:
     values, tags = deinterleaved(pairs)
     at = places(values)
     return interleaved(put_in_order(values, at), put_in_order(tags, at))
-
-
-@macro("pl.tile.gather_compare", "pl.gather_compare")
-def gather_compare(
-    src: Value,
-    kvalue: Any,
-    tmp: Value | None = None,
-    *,
-    cmp_mode: Any = "eq",
-    offset: int = 0,
-    out_cols: int,
-    count_dtype: Any = None,
-) -> tuple[Value, Value]:
-    """(indices, counts) of the elements of each row that compare true with `kvalue`.
-
-    The first `out_cols` matching columns of each row, plus `offset`, in order, the rest 0; and how
-    many match, [R, 1]. Modes, by name or number: eq 0, ne 1, lt 2, le 3, gt 4, ge 5.
-    """
-    value = require_shaped_value("gather_compare", "src", src)
-    rows, columns = require_static(
-        "gather_compare", "src", shaped_type("gather", "src", value).shape
-    )
-    mask = E.cast(comparison(cmp_mode)(*paired("gather_compare", value, kvalue)), dtype=INT32)
-    seen = scan.cumulative(mask, constant(0, INT32), axis=-1)
-    counts = reduce.sum_(mask, axes=(1,), keepdims=True)
-    last = constant(out_cols, INT32)
-    wanted = E.and_(E.ne(mask, constant(0, INT32)), E.le(seen, last))
-    at = E.select(wanted, E.sub(seen, constant(1, INT32)), last)
-    home = creation.full(shape=(rows, out_cols + 1), dtype=INT32, value=0, space=space_of(value))
-    numbers = creation.iota(
-        constant(offset, INT32), shape=(rows, columns), dtype=INT32, space=space_of(value)
-    )
-    found = gather.put_along(home, at, numbers, axis=-1)
-    indices = shape.slice_(found, [0, 0], shape=(rows, out_cols))
-    return indices, converted(counts, INT32 if count_dtype is None else as_dtype(count_dtype))
-
-
-def comparison(mode: Any) -> Any:
-    """The elementwise op of a comparison mode; raises InvalidOperationError."""
-    number = CMP_MODES.index(mode) if mode in CMP_MODES else mode
-    if not isinstance(number, int) or not 0 <= number < len(COMPARISONS):
-        raise InvalidOperationError(f"gather: {mode!r} is no comparison", hint=", ".join(CMP_MODES))
-    return COMPARISONS[number]

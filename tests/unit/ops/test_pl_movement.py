@@ -215,6 +215,27 @@ def test_compare_gather_gives_columns_and_counts() -> None:
     np.testing.assert_array_equal(counts, [[3], [1]])
 
 
+@pytest.mark.parametrize(
+    ("mode", "given", "indices", "counts"),
+    [
+        (None, {"out_cols": 2}, [[0, 2], [2, 0]], [[3], [1]]),
+        ("lt", {"offset": 10}, [[11, 0, 0, 0], [10, 11, 13, 0]], [[1], [3]]),
+        (5, {"count_dtype": UINT32}, [[0, 2, 3, 0], [2, 0, 0, 0]], [[3], [1]]),
+    ],
+)
+def test_tensors_are_compared_by_gather_itself(
+    mode: Any, given: dict[str, Any], indices: Any, counts: Any
+) -> None:
+    x = np.array([[3, 1, 3, 3], [0, 0, 3, 0]], np.float32)
+    for name in ("pl.gather", "pl.tensor.gather"):
+        found = run(name, tensor(x), kvalue=3.0, cmp_mode=mode, **given)
+        np.testing.assert_array_equal(found[0], indices)
+        np.testing.assert_array_equal(found[1], counts)
+        assert found[1].dtype == (np.uint32 if "count_dtype" in given else np.int32)
+    with pytest.raises(InvalidOperationError, match="none of index=, mask_pattern= and kvalue="):
+        Call("pl.tensor.gather", tensor(x))
+
+
 def test_scatter_by_position_row_and_pattern() -> None:
     target, src = np.zeros((2, 4), np.float32), np.array([[1, 2]], np.float32)
     at = np.array([[5, 0]], np.int32)
@@ -249,6 +270,8 @@ def test_sorts_descend_in_blocks_and_merge() -> None:
         "pl.mrgsort", tile(found[:, :64].copy()), tile(found[:, 64:128].copy()), None, None, None
     )
     np.testing.assert_array_equal(two[0, 0::2], np.sort(x[0, :64])[::-1])
+    early = run("pl.mrgsort", tile(found[:, :64]), tile(found[:, 64:128]), exhausted=True)
+    np.testing.assert_array_equal(early, two)  # more than is promised
 
 
 def test_triangles_and_random_bits() -> None:

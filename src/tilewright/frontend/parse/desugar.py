@@ -113,7 +113,8 @@ class _Desugar:
             )
         if isinstance(call, ast.Call) and any(k.arg == "init_values" for k in call.keywords):
             raise UnsupportedFeatureError(
-                f"'{word}' does not go with init_values",
+                f"'{word}' in a loop with init_values leaves what the loop carries without a "
+                "value: the pl.yield_ that names it is not reached",
                 self.source.span(at),
                 "Rebind plain names in the loop instead of yielding them.",
             )
