@@ -63,5 +63,5 @@ def test_shadowing_is_told_from_scopes() -> None:
 @pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
 def test_every_element_type_has_a_name_a_code_and_storage(dtype: DType) -> None:
     """R-028"""
-    assert DType.from_name(dtype.name) is dtype and DType.from_code(dtype.code) is dtype
+    assert DType.from_name(dtype.name) is dtype and DType.from_code(dtype.code()) is dtype
     assert dtype.numpy.itemsize >= dtype.nbytes or dtype.bits < 8

@@ -131,6 +131,7 @@ class _Reader:
             if direction is not ParamDirection.In
         }
         self.p.scope["self"] = Self()
+        self.p.around = body
         self.body = body
 
     def read(self) -> Function:

@@ -99,6 +99,7 @@ def expand(
     body = prepared_body(node, source)
     live = Liveness(body, (param.arg for param in params))
     p = FunctionParser(state, function.names, source, site, live=live, function=function.name)
+    p.around = body
     _bind_arguments(p, function, arguments, site)
     p.scope["self"] = Self()
     state.depth += 1

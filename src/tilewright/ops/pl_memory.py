@@ -144,7 +144,7 @@ def in_space(space: MemorySpace) -> Any:
     return render
 
 
-spelled(creation.full, "pl.full", "pl.tile.full", render=in_space(MemorySpace.Vec))(full_tile)
+spelled(creation.full, "pl.tile.full", "pl.full", render=in_space(MemorySpace.Vec))(full_tile)
 spelled(creation.full, "pl.tensor.full", render=in_space(MemorySpace.DDR))(full_tensor)
 
 
@@ -187,7 +187,7 @@ def _ci_arguments(space: MemorySpace) -> Any:
     return render
 
 
-for path_ in ("pl.ci", "pl.arange", "pl.tile.ci", "pl.tile.arange"):
+for path_ in ("pl.tile.ci", "pl.ci", "pl.arange", "pl.tile.arange"):
     spelled(creation.iota, path_, render=_ci_arguments(MemorySpace.Vec))(ci_tile)
 for path_ in ("pl.tensor.ci", "pl.tensor.arange"):
     spelled(creation.iota, path_, render=_ci_arguments(MemorySpace.DDR))(ci_tensor)

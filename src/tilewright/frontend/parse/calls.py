@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.errors import InvalidOperationError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse.basic import is_word_call, refresh_arguments
+from tilewright.frontend.parse.kinds import meant
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee
 from tilewright.frontend.parse.parts import put_back, repeated_write, write_back
 from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
@@ -43,7 +44,8 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
     for number, given in enumerate((*arguments, *keywords.values())):
         if _is_foreign(given):
             raise _foreign(p, node, number, given)
-    result = p.emitted(node, emit_call, function.path, arguments, keywords)
+    path = meant(p, function.path, node)
+    result = p.emitted(node, emit_call, path, arguments, keywords)
     repeated = repeated_write(p)
     if repeated is not None:
         del p.builder.block.ops[-1]

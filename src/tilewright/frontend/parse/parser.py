@@ -163,6 +163,7 @@ class FunctionParser(Evaluator):
         self.live = live or Liveness([])
         self.strict_ssa = strict_ssa
         self.function = function
+        self.around: Sequence[ast.stmt] = ()
         self.scope: dict[str, Any] = {}
         self.defined: dict[str, ast.expr] = {}
         self.outputs: Mapping[str, Value] = {}

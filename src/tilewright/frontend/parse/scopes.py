@@ -74,7 +74,9 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
     with p.trial():
         p.placements.append((word, options.get("level")))
+        around, p.around = p.around, node.body
         block = p.region((), node.body)
+        p.around = around
         name = item.optional_vars
         current = None if name is None else begin_task(p, block, name)
         p.placements.pop()
