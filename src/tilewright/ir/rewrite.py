@@ -85,7 +85,7 @@ class Cloner:
     def clone(self, op: Operation) -> Operation:
         """A copy of `op` at the end of the builder's block; its results are bound."""
         operands = self.operands(op)
-        regions = tuple(map(self.block, op.regions))
+        regions = tuple(map(self.block, op.regions)) if op.regions else ()
         attrs = op.attrs
         types = tuple([value.type for value in op.results])
         if self.symbols:

@@ -48,14 +48,16 @@ class Read:
 
 
 class Family:
-    """What structures share that differ in the values they read alone, all of the same types.
+    """Plain structures that differ in the values they read alone, which have the same types.
 
-    `traits` is what lowering has found out about them.
+    Each reads its values at `accesses`, and has no masks, tests or reduced axes. `traits` is what
+    lowering has found out about all of them.
     """
 
-    __slots__ = ("traits",)
+    __slots__ = ("accesses", "traits")
 
-    def __init__(self) -> None:
+    def __init__(self, accesses: tuple[tuple[Index, ...], ...]) -> None:
+        self.accesses = accesses
         self.traits: Any = None
 
 
@@ -93,22 +95,15 @@ class Structure:
 
     def reading(self, values: Sequence[Value]) -> Structure:
         """The structure of the same family that reads `values`."""
-        reads = [
-            Read(value, read.indices, read.mask)
-            for value, read in zip(values, self.reads, strict=True)
-        ]
+        assert self.family is not None
         return Structure(
             self.dims,
             self.extents,
             self.kinds,
-            tuple(reads),
+            tuple(map(Read, values, self.family.accesses)),
             self.writes,
             self.body,
-            self.combine,
-            self.write_mask,
-            self.tests,
-            self.initial,
-            self.family,
+            family=self.family,
         )
 
     @property

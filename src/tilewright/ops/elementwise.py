@@ -28,7 +28,7 @@ from tilewright.ir.structure import (
 from tilewright.ir.types import ScalarType, ShapedType, Type
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
-from tilewright.ops.rules import broadcast_shapes, broadcast_valid, computed_type, label
+from tilewright.ops.rules import ByTypes, broadcast_shapes, broadcast_valid, computed_type, label
 from tilewright.ops.sampling import (
     FLOATS,
     INTS,
@@ -67,12 +67,12 @@ def require_elements(name: str, values: Sequence[Value]) -> None:
 
 
 def pointwise_structure(word: OpDef[..., Any], values: Sequence[Value], **attrs: Any) -> Structure:
-    """`word` at every point of the broadcast shape of `values`."""
+    """`word` at every point of the broadcast shape of `values`, or of others of their types."""
     operands: list[Any] = []
     for value in values:
         type_: Any = value.type
         operands += (None if isinstance(type_, ScalarType) else type_.shape, type_.dtype)
-    return _pointwise(word, tuple(attrs.items()), *operands).reading(values)
+    return _pointwise(word, tuple(attrs.items()), *operands)
 
 
 @lru_cache(maxsize=1024)
@@ -95,12 +95,11 @@ def _pointwise(
     def body(scalars: tuple[Value, ...], index: tuple[Value, ...]) -> tuple[Value, ...]:
         return Builder.current().emit(word, scalars, given, types=types).results
 
-    reads = tuple(
-        Read(value, () if own is None else broadcast_map(dims, own))
-        for value, own in zip(values, shapes, strict=True)
-    )
+    accesses = tuple(() if own is None else broadcast_map(dims, own) for own in shapes)
+    reads = tuple(map(Read, values, accesses))
     kinds = (AxisKind.PARALLEL,) * len(dims)
-    return Structure(dims, shape, kinds, reads, (identity_map(dims),), body, family=Family())
+    family = Family(accesses)
+    return Structure(dims, shape, kinds, reads, (identity_map(dims),), body, family=family)
 
 
 def lift(word: OpDef[P, Value], dtypes: Sequence[DType]) -> OpDef[P, Value]:
@@ -114,10 +113,12 @@ def lift(word: OpDef[P, Value], dtypes: Sequence[DType]) -> OpDef[P, Value]:
         require_elements(shown, values)
         return pointwise_type(shown, DTYPE_RULES[word.name](shown, *values), values)
 
-    def loops(*values: Value) -> Structure:
-        return pointwise_structure(word, values)
+    structure = ByTypes(lambda *values: pointwise_structure(word, values))
 
-    opdef.infer = infer
+    def loops(*values: Value) -> Structure:
+        return structure(*values).reading(values)
+
+    opdef.infer = ByTypes(infer)
     opdef.evaluate = word.evaluate
     opdef.loops = loops
     opdef.samples(lambda: lifted_samples(len(word.operand_names), dtypes))
@@ -212,7 +213,7 @@ def select_numpy(cond: Any, x: Any, y: Any) -> Any:
 
 @select.structure
 def select_loops(cond: Value, x: Value, y: Value) -> Structure:
-    return pointwise_structure(arith.select, (cond, x, y))
+    return pointwise_structure(arith.select, (cond, x, y)).reading((cond, x, y))
 
 
 select.samples(
@@ -245,7 +246,7 @@ def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
 
 @cast.structure
 def cast_loops(x: Value, *, dtype: DType, mode: Rounding) -> Structure:
-    return pointwise_structure(casting.cast, (x,), dtype=dtype, mode=mode)
+    return pointwise_structure(casting.cast, (x,), dtype=dtype, mode=mode).reading((x,))
 
 
 cast.samples(

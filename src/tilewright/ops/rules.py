@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, RankMismatch, ShapeMismatch
@@ -26,9 +26,36 @@ from tilewright.ir.types import (
 from tilewright.ops.extents import same_dim, same_dims
 
 S = TypeVar("S", bound=ShapedType)
+T = TypeVar("T")
 
 Offsets = Sequence[Value | int]
 """What a variadic integer operand accepts: a Python int becomes an INDEX constant."""
+
+
+class ByTypes(Generic[T]):
+    """A rule whose answer depends on the types of the operands alone: applied once for each.
+
+    Types are told apart by identity, which is quicker than most rules: a program has few types in
+    many values. Those met are kept, so that an id remains that of one type.
+    """
+
+    MOST = 1024
+
+    def __init__(self, rule: Callable[..., T]) -> None:
+        self.rule = rule
+        self.known: dict[tuple[int, ...], tuple[list[Type], T]] = {}
+
+    def __call__(self, *values: Value) -> T:
+        """What the rule gives for `values`; raises what it raises."""
+        key = tuple([id(value.type) for value in values])
+        found = self.known.get(key)
+        if found is None:
+            found = [value.type for value in values], self.rule(*values)
+            if len(self.known) >= self.MOST:
+                self.known.clear()
+            self.known[key] = found
+        return found[1]
+
 
 GLOBAL_SPACES = (MemorySpace.DDR, MemorySpace.Hbm, MemorySpace.SharedHbm)
 TRACED_SPACES = (MemorySpace.Sbuf, MemorySpace.Psum)

@@ -25,6 +25,9 @@ from tilewright.passes.traits import Kind, direct_reads
 FREE_COST = 3
 """Scalar words of a value made from nothing (a fill, an iota) that is never put in memory."""
 
+DEEPEST = 32
+"""Rearrangements of rearrangements that are looked through; the next one is put in memory."""
+
 SCALAR_WORDS: set[OpDef[..., Any]] = {
     word for room in (arith, casting) for word in vars(room).values() if isinstance(word, OpDef)
 }
@@ -107,6 +110,7 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
     """The nodes of the operations of a block."""
     nodes: dict[Operation, Node] = {}
     computed: set[Value] = set()
+    depths: dict[Value, int] = {}
     for position, op in enumerate(block.ops[:-1]):
         structure = structure_of(op)
         if structure is None:
@@ -114,7 +118,7 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         node = nodes[op] = make_node(op, structure, op.results[0], position)
         if is_covering(node) and not is_seen_outside(lowering, op.results[0]):
             node.kind, node.dest = Kind.POINT, None
-        if may_be_free(node, computed):
+        if may_be_free(node, computed) and may_be_deeper(node, depths):
             node.kind = Kind.FREE
             node.is_view = True
             if any(read.value in computed for read in direct_reads(structure)):
@@ -168,6 +172,13 @@ def may_be_free(node: Node, computed: set[Value]) -> bool:
     )
 
 
+def may_be_deeper(node: Node, depths: dict[Value, int]) -> bool:
+    """True when what `node` rearranges is not too deep already; `depths` has those before it."""
+    sources = [read.value for read in direct_reads(node.structure)]
+    depth = depths[node.result] = 1 + max((depths.get(each, 0) for each in sources), default=0)
+    return depth % DEEPEST > 0
+
+
 def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> None:
     """One operation that is not a terminator."""
     if node is None:
@@ -208,7 +219,8 @@ def lower_scalar(lowering: Lowering, op: Operation) -> None:
 def read_scalar(lowering: Lowering, node: Node) -> None:
     """A scalar read from memory."""
     for leaf in lowering.find_leaves(node):
-        if leaf.producer is not None or (leaf.storage is not None and leaf.storage.writers):
+        is_written = leaf.storage is not None and leaf.storage.writers.latest >= 0
+        if leaf.producer is not None or is_written:
             flush(lowering)
             break
     guard(lowering, node)

@@ -18,6 +18,9 @@ from tilewright.passes.traits import Indices, Kind, Traits, compose
 OPEN_GROUPS = 8
 """How many of the newest groups an operation may join."""
 
+MOST_WRITES = 32
+"""How many nodes of a group may write one buffer: each is compared with all others."""
+
 
 Rows = dict[int, tuple[Dim, ...]]
 """Possible numbers of row axes, with their extents."""
@@ -156,7 +159,7 @@ class Segment:
 
     def __init__(self) -> None:
         self.groups: list[Group] = []
-        self.touched: list[Storage] = []
+        self.touched: set[Storage] = set()
 
     def add(self, node: Node) -> None:
         """Puts `node` into the first open group that can take it, or into a new one."""
@@ -172,17 +175,18 @@ class Segment:
         for leaf in node.leaves:
             if leaf.producer is not None:
                 leaf.producer.consumers.append(node)
-            if leaf.storage is not None:
-                leaf.storage.readers.append((node, leaf.indices))
-                self.touched.append(leaf.storage)
+            if leaf.storage is not None and leaf.storage.is_written:
+                leaf.storage.readers.add(group.index, node, leaf.indices)
+                self.touched.add(leaf.storage)
         if node.storage is not None:
             self.plan_write(node, node.storage)
 
     def plan_write(self, node: Node, storage: Storage) -> None:
         """Notes that `node` writes `storage` when its group is emitted."""
+        assert node.group is not None
         node.storage = storage
-        storage.writers.append(node)
-        self.touched.append(storage)
+        storage.writers.add(node.group.index, node, node.traits.written)
+        self.touched.add(storage)
 
     def place(self, node: Node, storage: Storage) -> None:
         """Has the result of `node`, which is in a group already, go to `storage`."""
@@ -190,8 +194,9 @@ class Segment:
         for consumer in node.consumers:
             for leaf in consumer.leaves:
                 if leaf.producer is node:
+                    assert consumer.group is not None
                     leaf.storage = storage
-                    storage.readers.append((consumer, leaf.indices))
+                    storage.readers.add(consumer.group.index, consumer, leaf.indices)
 
     def clear(self) -> list[Group]:
         """Closes the groups and gives them up."""
@@ -223,16 +228,15 @@ def belongs(group: Group, node: Node) -> bool:
 
 def follows(group: Group, node: Node, leaf: Leaf) -> bool:
     """True when what `leaf` reads is there by the time `group` computes `node`."""
-    if leaf.storage is not None and any(
-        not is_before(writer, group) for writer in leaf.storage.writers
-    ):
+    if leaf.storage is not None and leaf.storage.writers.latest >= group.index:
         return False
     producer = leaf.producer
-    if producer is None or is_before(producer, group):
+    if producer is None or producer.group is None:
         return True
+    if producer.group is not group:
+        return producer.group.index < group.index
     return (
-        producer.group is group
-        and producer.kind is not Kind.WRITE
+        producer.kind is not Kind.WRITE
         and leaf.indices is not None
         and group.is_aligned(node, leaf.indices, producer)
     )
@@ -240,18 +244,15 @@ def follows(group: Group, node: Node, leaf: Leaf) -> bool:
 
 def may_write(group: Group, node: Node, storage: Storage) -> bool:
     """True when every earlier access of `storage` is over, or of the very element written."""
-    element = group.element(node)
-    for reader, indices in storage.readers:
-        if is_before(reader, group):
-            continue
-        if reader.group is not group or indices is None or not is_injective(node):
-            return False
-        if compose(indices, group.mapping(reader)) != element:
-            return False
+    if max(storage.readers.latest, storage.writers.latest) > group.index:
+        return False
+    readers, writers = storage.readers.of(group.index), storage.writers.of(group.index)
+    if len(writers) >= MOST_WRITES or (readers and not is_injective(node)):
+        return False
     return all(
-        is_before(writer, group) or (writer.group is group and apart(writer, node))
-        for writer in storage.writers
-    )
+        indices is not None and group.is_aligned(reader, indices, node)
+        for reader, indices in readers
+    ) and all(apart(writer, node) for writer, _ in writers)
 
 
 def is_injective(node: Node) -> bool:
@@ -274,11 +275,6 @@ def moves_with(node: Node, dim: Symbol) -> bool:
     return any(isinstance(factor, int) and factor != 0 for factor in factors)
 
 
-def is_before(node: Node, group: Group) -> bool:
-    """True when `node` is done before the nest of `group` starts."""
-    return node.group is None or node.group.index < group.index
-
-
 # ---------------------------------------------------------------------- windows
 
 Window = list[tuple[Expr, Expr]]
@@ -295,12 +291,12 @@ def window(node: Node, indices: Indices | None) -> Window | None:
     """The least and greatest of each of `indices` over the domain of `node`."""
     if indices is None:
         return None
-    extents = dict(zip(node.structure.dims, node.structure.extents, strict=True))
+    extents = node.traits.extents
     found: Window = []
     for index in indices:
         low, high = const(index.const), const(index.const)
         for atom, factor in index.terms.items():
-            term = factor * Expr(0, {atom: 1})
+            term = Expr(0, {atom: factor})
             extent = extents.get(atom) if isinstance(atom, Symbol) else None
             if extent is None and any(symbol in extents for symbol in symbols(term)):
                 return None

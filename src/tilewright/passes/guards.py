@@ -33,9 +33,9 @@ def guard(lowering: Lowering, node: Node) -> None:
     structure, traits = node.structure, node.traits
     if node.op is not None and node.op.opdef is reshape:
         check_count(lowering, node)
-    if 0 in structure.extents:
+    if (traits.is_inside and node.dest is None) or 0 in structure.extents:
         return
-    for number, read in enumerate(() if traits.is_inside else structure.reads):
+    for number, read in enumerate(structure.reads):
         if isinstance(read.value.type, ScalarType):
             continue
         shape = shaped(read.value).shape

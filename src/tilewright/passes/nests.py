@@ -105,9 +105,7 @@ class Nest:
 
     def is_read_elsewhere(self, node: Node, storage: Storage) -> bool:
         """True when other nodes of the group read what `node` overwrites."""
-        return any(
-            reader is not node and reader.group is self.group for reader, _ in storage.readers
-        )
+        return any(reader is not node for reader, _ in storage.readers.of(self.group.index))
 
     def pass_of(self, node: Node) -> Pass:
         """The pass over the row in which `node` is done."""
@@ -311,8 +309,8 @@ class Nest:
             and not write.structure.write_mask
             and WRITE not in write.unproven
             and is_injective(write)
-            and not any(reader.group is self.group for reader, _ in storage.readers)
-            and all(other is write or other.group is not self.group for other in storage.writers)
+            and not storage.readers.of(self.group.index)
+            and all(other is write for other, _ in storage.writers.of(self.group.index))
         )
 
     def keep(self, node: Node, storage: Storage, indices: Indices) -> Store:

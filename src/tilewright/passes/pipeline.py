@@ -43,13 +43,13 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
     UnsupportedFeatureError and StaleRead, located.
     """
     watching = [*instruments, *_ambient_instruments()]
-    for step in PIPELINE:
-        for instrument in watching:
-            instrument.before_pass(step.__name__, program)
-        with without_collections():
+    with without_collections():
+        for step in PIPELINE:
+            for instrument in watching:
+                instrument.before_pass(step.__name__, program)
             program = step(program, entry)
-        for instrument in watching:
-            instrument.after_pass(step.__name__, program)
+            for instrument in watching:
+                instrument.after_pass(step.__name__, program)
     return program
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,41 @@ if TYPE_CHECKING:
 from tilewright.passes.nodes import Node
 
 
+class Accesses:
+    """Nodes of open groups that read, or write, a buffer, each with the index of the element.
+
+    They are kept by the number of the group; `latest` is the greatest of these, -1 without any.
+    """
+
+    __slots__ = ("_by_group", "latest")
+
+    def __init__(self) -> None:
+        self._by_group: dict[int, list[tuple[Node, Indices | None]]] = {}
+        self.latest = -1
+
+    def add(self, group: int, node: Node, indices: Indices | None) -> None:
+        """One more access, by a node of group number `group`."""
+        self._by_group.setdefault(group, []).append((node, indices))
+        self.latest = max(self.latest, group)
+
+    def of(self, group: int) -> Sequence[tuple[Node, Indices | None]]:
+        """The accesses of group number `group`."""
+        return self._by_group.get(group, ())
+
+    def clear(self) -> None:
+        """No group is open any more."""
+        self._by_group.clear()
+        self.latest = -1
+
+
 @dataclass(eq=False, slots=True)
 class Storage:
     """A buffer. Global memory belongs to the caller: its old contents cannot be kept silently.
     Remote memory is a window of another rank, perhaps under another name as well.
 
     `holders` are the values that are what it holds now: all the same, under different names.
-    `readers` and `writers` are the nodes of open groups that touch it, with the index of each
-    element over the dims of the node.
+    `readers` and `writers` are the nodes of open groups that touch it; where nobody ever writes,
+    readers are not noted.
     """
 
     buffer: Value
@@ -29,10 +57,8 @@ class Storage:
     is_written: bool = True
     is_blank: bool = False
     is_remote: bool = False
-    readers: list[tuple[Node, Indices | None]] = field(
-        default_factory=list["tuple[Node, Indices | None]"]
-    )
-    writers: list[Node] = field(default_factory=list["Node"])
+    readers: Accesses = field(default_factory=Accesses)
+    writers: Accesses = field(default_factory=Accesses)
 
     @property
     def type(self) -> BufferType:

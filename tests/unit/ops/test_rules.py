@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from tilewright.dtypes import FP32, INDEX
+from tilewright.dtypes import FP16, FP32, INDEX
 from tilewright.errors import RankMismatch, ShapeMismatch
 from tilewright.ir.affine import Symbol, as_expr
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
-from tilewright.ir.types import ScalarType, TensorType, TileType
+from tilewright.ir.types import ScalarType, TensorType, TileType, Type
 from tilewright.ops import elementwise, memory
 from tilewright.ops.regions import clip, region, require_inside
 from tilewright.ops.rules import (
+    ByTypes,
     broadcast_shapes,
     computed_type,
     normal_axis,
@@ -101,3 +102,37 @@ def test_valid_extents_follow_the_source_through_a_load() -> None:
         other = memory.load(x, [64, 0], shapes=(64, 64))
         with pytest.raises(ShapeMismatch, match="different regions"):
             elementwise.add(loaded, other)
+
+
+def test_a_rule_by_types_is_applied_once_for_each() -> None:
+    applied: list[Type] = []
+
+    def rule(x: Value) -> Type:
+        applied.append(x.type)
+        return x.type
+
+    known = ByTypes(rule)
+    first, second = TileType((4, 8), FP32), TileType((4, 8), FP16)
+    assert [known(Value(type_)) for type_ in (first, second, first)] == [first, second, first]
+    assert applied == [first, second]
+
+
+def test_what_a_rule_refuses_it_refuses_again() -> None:
+    def rule(x: Value) -> Type:
+        raise ShapeMismatch("no")
+
+    known = ByTypes(rule)
+    for _ in range(2):
+        with pytest.raises(ShapeMismatch):
+            known(Value(TileType((4, 8), FP32)))
+
+
+def test_a_rule_by_types_forgets_before_it_remembers_too_much() -> None:
+    def rule(x: Value) -> Type:
+        return x.type
+
+    known = ByTypes(rule)
+    for extent in range(3 * ByTypes.MOST):
+        type_ = TileType((extent + 1, 8), FP32)
+        assert known(Value(type_)) is type_
+    assert len(known.known) <= ByTypes.MOST

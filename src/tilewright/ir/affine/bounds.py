@@ -85,6 +85,8 @@ def atom_bound(atom: Atom, rising: bool) -> tuple[Expr, int] | None:
 
 def _compare(difference: Expr) -> bool | None:
     """difference >= 0"""
+    if not difference.terms:
+        return difference.const >= 0
     return True if lower_bound(difference) >= 0 else False if lower_bound(-difference) > 0 else None
 
 
