@@ -32,13 +32,15 @@ from tilewright.ir.types import (
 )
 
 INDENT = "    "
+HIGHEST = 24
+"""Expressions in expressions; Python reads some two hundred parentheses, and people fewer."""
 
 
 class Printer(AttrRenderer):
     """Writes statements line by line.
 
-    Unnamed, pure, single-use values nest into the statement that uses them when that keeps the
-    order of operations; constants always nest; everything else is a statement of its own.
+    Unnamed, pure, single-use values nest into the statement that uses them, HIGHEST deep, when that
+    keeps the order of operations; constants always nest; everything else is a statement of its own.
     """
 
     def __init__(self, prefix: str = "pl", *, concise: bool = False, receiver: str = "") -> None:
@@ -56,6 +58,7 @@ class Printer(AttrRenderer):
         self._homes: dict[Operation, Block] = {}
         self._block: Block | None = None
         self._pinned: set[Symbol] = set()
+        self._heights: dict[Operation | None, int] = {}
         self._nested: set[Operation] = set()
         self._pending: list[Operation] = []
 
@@ -261,7 +264,9 @@ class Printer(AttrRenderer):
                 self._settle(op)
                 self.statement(op)
             return
-        if self._can_nest(op):
+        height = 1 + max([self._heights.get(value.op, 0) for value in op.inputs], default=0)
+        if height <= HIGHEST and self._can_nest(op):
+            self._heights[op] = height
             self._pending.append(op)
             return
         self._settle(op)
