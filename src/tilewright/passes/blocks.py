@@ -189,7 +189,7 @@ def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> Non
         lowering.write(node)
     else:
         lowering.compute(node)
-    if node is not None and is_remote(lowering, node):
+    if node is not None and lowering.has_remote and is_remote(lowering, node):
         finish_now(lowering, node)
 
 

@@ -35,13 +35,24 @@ from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
-from tilewright.ops import control, external
+from tilewright.ops import control, external, pipe
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.ops.facts import Facts
 from tilewright.passes import sides
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
 from tilewright.source import Span
+
+TREATED = {
+    control.scope,
+    control.call,
+    control.for_,
+    external.body,
+    cast,
+    pipe.gather,
+    *REPLACED,
+}
+"""Operations that something else may stand for; any other is copied."""
 
 
 class Inliner(Cloner):
@@ -64,6 +75,8 @@ class Inliner(Cloner):
         self.entered: list[Operation] = []
 
     def clone(self, op: Operation) -> Operation:
+        if op.opdef not in TREATED:
+            return super().clone(op)
         if op.opdef is control.scope:
             self.flatten(op)
             return op

@@ -51,7 +51,8 @@ class Lowering:
 
     `scalars` maps scalar values to their copies, `stored` shaped values to the memory that holds
     them, `nodes` shaped values to the structured operation that gives them. `is_watched` says that
-    others look at the memory of tensors while the function runs.
+    others look at the memory of tensors while the function runs, `has_remote` that memory of other
+    ranks is touched.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -70,6 +71,7 @@ class Lowering:
         self.plans: list[Plan] = []
         self.crews: list[Crew] = []
         self.is_watched = False
+        self.has_remote = False
         self.deferred: list[Deferred] = []
 
     @property

@@ -55,6 +55,7 @@ def window(lowering: Lowering, value: Value) -> Storage:
 def part(lowering: Lowering, value: Value, peer: Value) -> Storage:
     """The memory of the same window on another rank."""
     buffer = meeting.peer(window(lowering, value).buffer, as_index(lowering, peer))
+    lowering.has_remote = True
     return Storage(buffer, is_global=True, is_remote=True)
 
 
