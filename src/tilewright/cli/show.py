@@ -19,7 +19,10 @@ from tilewright.ir.core import Function, Program
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.decorator import JITFunction
 from tilewright.jit.driver import compile_program, entry_names
+from tilewright.nki import TraceKernel
 from tilewright.passes import CallbackInstrument, PassContext, fit
+
+NOT_CALLED = "the file makes no call of it when it is imported"
 
 
 class NothingToShow(Exception):
@@ -46,12 +49,27 @@ class Wish:
 
 
 def load_kernels(file: Path) -> dict[str, Any]:
-    """The programs, functions and kernels that a file binds, by name."""
+    """The programs, functions and kernels that a file binds, by name.
+
+    A traced kernel stands for the programs of the calls that the file makes of it.
+    """
     sys.path.insert(0, str(file.parent.absolute()))
     names = runpy.run_path(str(file), run_name="<shown>")
     kinds = (JITFunction, Program, Function)
     found = {name: value for name, value in names.items() if isinstance(value, kinds)}
-    return {name: value for name, value in found.items() if not _is_helper(value)}
+    kept = {name: value for name, value in found.items() if not _is_helper(value)}
+    for name, value in names.items():
+        if isinstance(value, TraceKernel):
+            kept.update(_traced(name, value))
+    return kept
+
+
+def _traced(name: str, kernel: TraceKernel) -> dict[str, Program]:
+    programs = [made.program for made in kernel.specializations.values()]
+    if not programs:
+        typer.echo(f"show: {name} is traced when it is called, and {NOT_CALLED}", err=True)
+    places = [""] if len(programs) == 1 else [f"#{k + 1}" for k in range(len(programs))]
+    return {name + place: program for place, program in zip(places, programs)}
 
 
 def _is_helper(value: Any) -> bool:
@@ -63,7 +81,9 @@ def shown_programs(file: Path, kernel: str, wish: Wish) -> Iterator[str]:
     if wish.level not in ("tile", "loop"):
         raise NothingToShow(f"level {wish.level!r} does not exist; 'tile' and 'loop' do")
     found = load_kernels(file)
-    chosen = {name: value for name, value in found.items() if not kernel or name == kernel}
+    chosen = {
+        name: value for name, value in found.items() if kernel in ("", name, name.partition("#")[0])
+    }
     if not chosen:
         names = ", ".join(found) or "nothing that can be compiled"
         wanted = f"{kernel!r} is not in {file}, which has" if kernel else f"{file} has"

@@ -1,4 +1,8 @@
-"""Ascend cores of two generations: one vector memory, and those around the matrix unit."""
+"""Ascend cores of two generations: one vector memory, and those around the matrix unit.
+
+The sizes are assumed: the documents of the language name these memories and give no sizes. Change
+them here where you know better, or pass a model of your own to `fit`.
+"""
 
 from __future__ import annotations
 

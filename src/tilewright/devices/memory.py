@@ -8,6 +8,8 @@ from typing import Protocol
 
 from tilewright.ir.enums import MemorySpace
 
+ASSUMED = "an assumption, for no document states them"
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -23,7 +25,7 @@ class Memory:
 
 
 class Model(Protocol):
-    """A device: its name, and its on-chip memories."""
+    """A device: its name, its on-chip memories, and where their sizes come from."""
 
     @property
     def name(self) -> str: ...
@@ -31,10 +33,14 @@ class Model(Protocol):
     @property
     def memories(self) -> Mapping[MemorySpace, Memory]: ...
 
+    @property
+    def source(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class CoreModel:
-    """A device known by the memories of its cores alone."""
+    """A device known by the memories of its cores alone; `source` says where the sizes are from."""
 
     name: str
     memories: Mapping[MemorySpace, Memory]
+    source: str = ASSUMED

@@ -11,7 +11,7 @@ from tilewright.ir.enums import MemorySpace
 
 @dataclass(frozen=True)
 class Device:
-    """One accelerator. Sizes are bytes, extents are elements.
+    """One accelerator. Sizes are bytes, extents are elements; `source` says where they are from.
 
     `instructions` names the instructions that exist on some devices only; `reduce_commands` and
     `dtypes` likewise name what not every device has.
@@ -19,6 +19,7 @@ class Device:
 
     name: str
     generation: int
+    source: str = "AWS Neuron documentation, architecture pages and tile_size constants"
     pmax: int = 128
     sbuf_partition_bytes: int = 192 * 1024
     sbuf_reserved_bytes: int = 16 * 1024

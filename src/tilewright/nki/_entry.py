@@ -53,6 +53,7 @@ def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) 
     function = cast(FunctionType, func if kernel is None else kernel.function)
     if simulated:
         options = {**options, "checked": True}
+    options = {**getattr(function, "nki_options", {}), **options}
     opts = with_keywords(CompileOpts() if kernel is None else kernel.opts, options)
     grid = () if kernel is None else kernel.grid
     return TraceKernel(function, opts, prepare=interpret if simulated else prepare, grid=grid)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from tilewright.devices import get_device
+from tilewright.errors.nki_tensors import CAPACITY_PSUM, CAPACITY_SBUF
 from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization
@@ -12,6 +14,7 @@ from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.locks import make_lock
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.nki._watch import watched
+from tilewright.passes.fit import LARGEST_SHOWN, Fit, fit
 from tilewright.runtime.records import MAX_VARIANTS
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Variant
@@ -36,6 +39,16 @@ class TraceKernel(Launcher, TracedFunction):
     def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
         return TracedFunction.__call__(self, *args, **kwargs)
+
+    def fit(self, *args: Any, **kwargs: Any) -> Fit:
+        """How the tiles of this call use the on-chip memories of the kernel's target."""
+        return fit(self.lower(*args, **kwargs), get_device(self.opts.platform_target))
+
+    def _trace(self, call: Call) -> Specialization:
+        made = super()._trace(call)
+        if self.opts.check_capacity:
+            require_capacity(fit(made.program, get_device(self.opts.platform_target)))
+        return made
 
     def run(self, made: Specialization, call: Call) -> Any:
         """Launches what a call was specialized to; the runtime allocates what it can."""
@@ -68,6 +81,24 @@ class TraceKernel(Launcher, TracedFunction):
             kept = list(self._answered.items())[-MAX_VARIANTS + 1 :]
             self._answered = dict(kept) | {key: (made, variant)}
             self.set_variants([v for _, v in reversed(self._answered.values())])
+
+
+def require_capacity(found: Fit) -> None:
+    """Raises `err_stack_overflow_sbuf` or `_psum` at the line where a memory is too small."""
+    for peak in found.peaks:
+        if peak.fits:
+            continue
+        memory, needed, available = peak.memory, peak.nbytes, peak.memory.capacity
+        page = CAPACITY_SBUF
+        if memory.granule > 1:
+            page, needed, available = (
+                CAPACITY_PSUM,
+                *(n // memory.granule for n in (needed, available)),
+            )
+        error = page(span=peak.span, needed=needed, available=available)
+        for tile in peak.tiles[:LARGEST_SHOWN]:
+            error.with_note(f"{tile.name} takes {tile.nbytes:,} bytes per partition", tile.span)
+        raise error
 
 
 callee(TraceKernel)(call_traced_kernel)

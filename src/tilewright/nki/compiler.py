@@ -118,8 +118,21 @@ def force_auto_alloc(kernel: F) -> F:
 
 
 def enable_stack_allocator(kernel: Any = None, log_level: int = 50) -> Any:
-    """The kernel itself: allocation is automatic. Also usable with arguments."""
-    return force_auto_alloc if kernel is None else kernel
+    """The kernel, refused where its tiles do not fit on the chip. Also usable with arguments.
+
+    Raises `err_stack_overflow_sbuf` and `err_stack_overflow_psum` when it is traced.
+    """
+    if kernel is None:
+        return enable_stack_allocator
+    return with_options(kernel, check_capacity=True)
+
+
+def with_options(kernel: Any, **options: Any) -> Any:
+    """A traced kernel under further options; of a function, they are for `nki.jit` to find."""
+    if hasattr(kernel, "with_options"):
+        return kernel.with_options(**options)
+    kernel.nki_options = {**getattr(kernel, "nki_options", {}), **options}
+    return kernel
 
 
 __all__ = [

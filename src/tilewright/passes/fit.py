@@ -4,21 +4,23 @@ Every value in a memory is counted from the operation that makes it to its last 
 in a loop and made before it lives to the end of the loop. Versions of one buffer (what a write
 gives, what a loop carries, what the arms of a branch yield) and views of it count once; a
 conversion that one operation reads is part of that operation. Nothing is reused in place, so the
-peak is what a device needs at most when it schedules in program order.
+peak is what a device needs at most when it schedules in program order. An extent that only a call
+knows counts as the most that it can be; where it has no bound, the tile is named as not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.devices import Memory, Model, get_model
 from tilewright.errors import LimitExceeded
+from tilewright.ir.affine import bounds
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.opdef import ties_of
-from tilewright.ir.types import TileType
+from tilewright.ir.types import ShapedType, TileType
 from tilewright.ops import control, elementwise, shape
 from tilewright.source import Span
 
@@ -62,11 +64,17 @@ class Peak:
 
 @dataclass(frozen=True)
 class Fit:
-    """How the functions of a program use a device, and the limits that they break."""
+    """How the functions of a program use a device, and the limits that they break.
+
+    `uncounted` are tiles with an extent that has no bound; `source` says where the sizes of the
+    device come from.
+    """
 
     device: str
     peaks: tuple[Peak, ...]
     broken: tuple[LimitExceeded, ...]
+    uncounted: tuple[Tile, ...] = ()
+    source: str = ""
 
     @property
     def fits(self) -> bool:
@@ -81,30 +89,36 @@ class Fit:
             raise first
 
     def __str__(self) -> str:
-        verdict = "fits" if self.fits else "does not fit"
+        counted = "fits" if not self.uncounted else "fits, as far as extents are known,"
+        verdict = counted if self.fits else "does not fit"
         lines = [f"{verdict} {self.device}", *(f"  {peak}" for peak in self.peaks)]
-        return "\n".join([*lines, *(f"  {error.message}" for error in self.broken)])
+        lines += [
+            f"  {tile.name} is not counted: an extent has no bound" for tile in self.uncounted
+        ]
+        lines += [f"  {error.message}" for error in self.broken]
+        return "\n".join([*lines, f"  sizes are from: {self.source}"])
 
 
 def fit(program: Program, device: Model | str) -> Fit:
     """How `program` uses the memories of `device` (a model, or the name of one).
 
-    Raises ValueError for a name that no device has. A tile whose extents are not known counts as
-    nothing.
+    Raises ValueError for a name that no device has.
     """
     model = get_model(device) if isinstance(device, str) else device
     peaks: list[Peak] = []
     broken: list[LimitExceeded] = []
+    uncounted: list[Tile] = []
     for function in program.functions.values():
         buffers = _Liveness(function, model.memories).buffers()
         broken += _too_many_partitions(function, buffers, model)
+        uncounted += [buffer.tile for buffer in buffers if not buffer.is_bounded]
         for memory in model.memories.values():
             peak = _peak(function, memory, [b for b in buffers if b.memory == memory])
             if peak.nbytes:
                 peaks.append(peak)
             if not peak.fits:
                 broken.append(_exceeded(peak, model))
-    return Fit(model.name, tuple(peaks), tuple(broken))
+    return Fit(model.name, tuple(peaks), tuple(broken), tuple(uncounted), model.source)
 
 
 # ---- buffers and how long they live --------------------------------------------------------------
@@ -119,6 +133,7 @@ class _Buffer:
     dies: int
     nbytes: int = 0
     rows: int = 0
+    is_bounded: bool = True
 
     @property
     def tile(self) -> Tile:
@@ -216,7 +231,12 @@ class _Liveness:
         if born < buffer.born:
             buffer.value, buffer.span, buffer.born = value, span, born
         buffer.dies = max(buffer.dies, born)
-        rows, nbytes = extent_of(value.type, memory)
+        assert isinstance(value.type, TileType)
+        extents = largest_extents(value.type)
+        if extents is None:
+            buffer.is_bounded = False
+            return
+        rows, nbytes = extent_of(value.type, extents, memory)
         buffer.nbytes, buffer.rows = max(buffer.nbytes, nbytes), max(buffer.rows, rows)
 
     def _extend(self, found: dict[Value, _Buffer]) -> None:
@@ -238,13 +258,18 @@ def _is_read_conversion(op: Operation) -> bool:
     return op.opdef is elementwise.cast and not op.results[0].name
 
 
-def extent_of(type_: object, memory: Memory) -> tuple[int, int]:
+def largest_extents(type_: ShapedType) -> list[int] | None:
+    """The extents, each as large as it can be; None where one has no bound."""
+    found = [e if isinstance(e, int) else bounds(e)[1] for e in type_.shape]
+    known = [extent for extent in found if extent is not None]
+    return known if len(known) == len(found) else None
+
+
+def extent_of(type_: ShapedType, extents: Sequence[int], memory: Memory) -> tuple[int, int]:
     """Partitions that a tile takes of a memory (0 where it has none), and bytes of each."""
-    if not isinstance(type_, TileType) or not all(isinstance(e, int) for e in type_.shape):
-        return 0, 0
-    extents = [int(extent) for extent in type_.shape]
-    rows = extents.pop(0) if memory.partitions and extents else 0
-    nbytes = -(-prod(extents) * type_.dtype.bits // 8)
+    by_partition = bool(memory.partitions and extents)
+    rows, each = (extents[0], extents[1:]) if by_partition else (0, extents)
+    nbytes = -(-prod(each) * type_.dtype.bits // 8)
     return rows, -(-nbytes // memory.granule) * memory.granule
 
 

@@ -200,3 +200,38 @@ def test_show_says_what_fits_a_device(file: str) -> None:
     assert result.output.startswith("add_c fits a2a3") and "Vec peaks at 2,048 of" in result.output
     unknown = runner.invoke(app, ["show", file, "--fit", "abacus"])
     assert unknown.exit_code == 1 and "unknown device 'abacus'" in unknown.output
+
+
+TRACED = """
+import numpy as np
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+
+@nki.jit
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nl.store(out, tile + tile)
+    return out
+
+@nki.jit
+def idle(x):
+    return x
+
+doubled(np.ones((128, 64), np.float32))
+doubled[2](np.ones((16, 8), np.float32))
+"""
+
+
+def test_show_takes_the_calls_that_a_file_makes_of_traced_kernels(tmp_path: Path) -> None:
+    path = tmp_path / "traced.py"
+    path.write_text(TRACED, encoding="utf-8")
+    shown = runner.invoke(app, ["show", str(path)])
+    assert shown.exit_code == 0
+    assert "pl.Tensor[[128, 64], pl.FP32]" in shown.output
+    assert "pl.Tensor[[16, 8], pl.FP32]" in shown.output
+    assert "idle is traced when it is called" in shown.output
+    fitting = runner.invoke(app, ["show", str(path), "--kernel", "doubled", "--fit", "trn2"])
+    assert "doubled#1 fits trn2" in fitting.output and "SBUF peaks at 512 of" in fitting.output
+    loops = runner.invoke(app, ["show", str(path), "--kernel", "doubled#2", "--level", "loop"])
+    assert loops.exit_code == 0 and "pl.loop" in loops.output

@@ -9,9 +9,13 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.nki as nki
+import tilewright.nki.compiler as ncc
 import tilewright.nki.language as nl
 from tilewright.devices import get_device, get_model
-from tilewright.errors import LimitExceeded
+from tilewright.errors import LimitExceeded, TilewrightError
+from tilewright.frontend.text import parse_program
+from tilewright.ir.affine import Symbol
+from tilewright.ops import elementwise
 from tilewright.passes.fit import Fit, fit
 
 X = np.ones((128, 512), np.float32)
@@ -131,3 +135,50 @@ def test_the_report_is_a_few_lines() -> None:
 def test_an_unknown_device_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(ValueError, match=r"trn1.*a2a3"):
         get_model("tpu")
+
+
+def test_an_extent_that_a_call_decides_counts_as_the_most_it_can_be() -> None:
+    program = parse_program("""
+@pl.program
+class example:
+    @pl.function
+    def main(self, x: pl.Tile[[16, 64], pl.FP32]) -> pl.Tile[[16, 64], pl.FP32]:
+        tile = pl.add(x, x)
+        return tile
+""")
+    for bound, nbytes in ((7, (16 * 64 + 8 * 64) * 4), (None, 16 * 64 * 4)):
+        (value,) = (op.result for op in program["main"].body.walk() if op.opdef is elementwise.add)
+        value.type = replace(value.type, shape=(Symbol("n", 0, bound) + 1, 64))
+        found = fit(program, "a2a3")
+        assert peaks(found) == {"Vec": nbytes}
+    assert [tile.name for tile in found.uncounted][:1] == ["tile"]
+    text = str(found)
+    assert text.startswith("fits, as far as extents are known, a2a3")
+    assert "tile is not counted: an extent has no bound" in text
+    assert "sizes are from: an assumption" in text
+
+
+def huge(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = [nl.load(x) + float(i) for i in range(30)]
+    total = tiles[0]
+    for tile in tiles:
+        total = total + tile
+    nl.store(out, total)
+    return out
+
+
+def test_a_traced_kernel_is_refused_where_its_tiles_do_not_fit_together() -> None:
+    x = np.ones((128, 4096), np.float32)
+    assert not nki.jit(huge).fit(x).fits
+    for kernel in (nki.jit(huge, check_capacity=True), ncc.enable_stack_allocator(nki.jit(huge))):
+        with pytest.raises(TilewrightError) as caught:
+            kernel(x)
+        assert caught.value.code == "err_stack_overflow_sbuf"
+        assert caught.value.span is not None and caught.value.span.line == LINE_OF_HUGE + 2
+        assert any("takes 16,384 bytes per partition" in str(n) for n in caught.value.notes)
+    small = nki.jit(ncc.enable_stack_allocator(log_level=10)(huge))
+    assert np.array_equal(small(x[:, :64]), np.full((128, 64), 465 + 1, np.float32))
+
+
+LINE_OF_HUGE = huge.__code__.co_firstlineno

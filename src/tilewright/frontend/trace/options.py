@@ -17,8 +17,10 @@ class CompileOpts:
     arms, each guarded; refused otherwise. `check_return_consistency`: helpers without nki data
     must not return any. `builtin_range`: what `range` is in a kernel. `platform_target` decides
     limits. `checked` fills outputs with NaN (or 4) before a launch, so that elements which the
-    kernel leaves unwritten show; otherwise their values are arbitrary. `extra` holds keywords that
-    are accepted and have no effect here.
+    kernel leaves unwritten show; otherwise their values are arbitrary. `check_capacity` refuses a
+    kernel whose tiles that live at a time do not fit the target's memories, `check_allocation` one
+    whose explicit allocations overlap while both are in use. `extra` holds keywords that are
+    accepted and have no effect here.
     """
 
     predicated_if: bool = False
@@ -27,5 +29,7 @@ class CompileOpts:
     platform_target: str = DEFAULT_TARGET
     kernel_return: bool = True
     checked: bool = False
+    check_capacity: bool = False
+    check_allocation: bool = False
     grid: tuple[Any, ...] = ()
     extra: tuple[tuple[str, str], ...] = field(default=())
