@@ -42,6 +42,13 @@ class DType:
         return _BY_NAME[name]
 
     @staticmethod
+    def from_library_name(name: str) -> DType:
+        """The element type that numpy or torch call so ("float32", "torch.bfloat16"); KeyError."""
+        word = name.rpartition(".")[2].lower()
+        word = {"bfloat16": "bf16"}.get(word, word.replace("float", "fp"))
+        return _BY_NAME[word.upper()]
+
+    @staticmethod
     def from_code(code: int) -> DType:
         """The element type with serialization code `code`; raises KeyError."""
         return _BY_CODE[code]

@@ -41,18 +41,32 @@ _configured: list[CacheConfig] = []
 
 
 def configure_cache(config: CacheConfig | None) -> None:
-    """Sets the policy of this process; None goes back to the environment's."""
+    """Sets the policy of this process; None goes back to the environment's.
+
+    Raises TypeError for anything but a CacheConfig.
+    """
+    require_config("configure_cache", config)
     _configured[:] = [] if config is None else [config]
 
 
 def current_config(explicit: CacheConfig | None = None) -> CacheConfig:
     """The policy of a request: its own, else the process's, else the environment's.
 
-    Raises ValueError for an environment variable that is neither 0 nor 1.
+    Raises ValueError for an environment variable that cannot be understood.
     """
     if explicit is not None:
+        require_config("cache_config", explicit)
         return explicit
     return _configured[0] if _configured else _from_environment()
+
+
+def require_config(what: str, given: object) -> None:
+    """Raises TypeError unless a policy, or None, is given."""
+    if given is not None and not isinstance(given, CacheConfig):
+        raise TypeError(
+            f"{what}: {given!r} is no cache policy; a CacheConfig is accepted, such as "
+            'CacheConfig(enabled=True, root="kernels")'
+        )
 
 
 def _from_environment() -> CacheConfig:

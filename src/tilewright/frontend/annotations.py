@@ -59,6 +59,11 @@ def dynamic(name: str) -> DynVar:
     `name` must be a plain identifier, neither a Python keyword nor `pl` or `pld`; raises
     ParserError otherwise.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParserError(
+            f"pl.dynamic: {name!r} cannot name a dimension",
+            hint='Name it with a string, such as pl.dynamic("N").',
+        )
     normal = unicodedata.normalize("NFKC", name)
     if not name.isidentifier() or keyword.iskeyword(name) or normal != name or name in _ALIASES:
         raise ParserError(
@@ -213,7 +218,17 @@ def as_type(annotation: Any) -> Type:
             f"Incomplete type annotation: pl.{annotation.__name__}",
             hint=f"Write pl.{annotation.__name__}[...] with its shape and element type.",
         )
-    raise ParserTypeError(f"{annotation!r} is not a type of the language")
+    raise ParserTypeError(
+        f"{annotation!r} is not a type of the language",
+        hint=_INSTEAD.get(annotation) if isinstance(annotation, type) else None,
+    )
+
+
+_INSTEAD: dict[Any, str] = {
+    int: "Write pl.Scalar[pl.INDEX], or pl.constexpr for a number that selects what is compiled.",
+    float: "Write pl.Scalar[pl.FP32], or pl.constexpr for a number that selects what is compiled.",
+    bool: "Write pl.Scalar[pl.BOOL], or pl.constexpr for a flag that selects what is compiled.",
+}
 
 
 def as_types(annotation: Any) -> tuple[Type, ...]:

@@ -260,7 +260,7 @@ class Evaluator:
 
     def undefined(self, node: ast.Name) -> UndefinedVariableError:
         """The error for a name without a value."""
-        hint = did_you_mean(node.id, self.known_names())
+        hint = self.names.hints.get(node.id) or did_you_mean(node.id, self.known_names())
         note = None
         if node.id in self.names.empty:
             note = f"The enclosing function has not given '{node.id}' a value yet."

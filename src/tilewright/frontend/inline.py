@@ -94,7 +94,11 @@ def expand(
             site,
         )
     if state.depth >= MAX_DEPTH:
-        raise ParserSyntaxError(f"Inline function '{function.name}' expands itself", site)
+        raise ParserSyntaxError(
+            f"Inline function '{function.name}' expands itself",
+            site and site.called_from(None),  # not by way of every expansion
+            "Write the repetition as a loop, or end it by a pl.constexpr parameter.",
+        )
     node, source = function.captured.node, function.captured.source
     body = prepared_body(node, source)
     live = Liveness(body, (param.arg for param in params))

@@ -25,13 +25,20 @@ class Namespace:
     """Names a function inherits: closure, then enclosing locals, module globals, builtins.
 
     An empty closure cell hides a global of the same name. Reading never changes the namespace.
+    `hints` say what to do about names that stand for nothing here.
     """
 
-    __slots__ = ("_layers", "empty", "types")
+    __slots__ = ("_layers", "empty", "hints", "types")
 
-    def __init__(self, *layers: Mapping[str, Any], empty: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *layers: Mapping[str, Any],
+        empty: Iterable[str] = (),
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
         self._layers = layers
         self.empty = frozenset(empty)
+        self.hints = hints or {}
         self.types: dict[str, tuple[Any, set[str]]] = {}  # by text: a type, the names it mentions
 
     def lookup(self, name: str) -> Any:
@@ -48,7 +55,7 @@ class Namespace:
 
     def overlay(self, names: Mapping[str, Any]) -> Namespace:
         """This namespace with `names` in front."""
-        return Namespace(names, *self._layers, empty=self.empty - names.keys())
+        return Namespace(names, *self._layers, empty=self.empty - names.keys(), hints=self.hints)
 
     def names(self) -> Iterator[str]:
         """Every name that has a value, builtins left out."""

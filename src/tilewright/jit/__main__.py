@@ -149,9 +149,11 @@ def _option(name: str, value: Any) -> Any:
 
 
 def _meta(spec: Mapping[str, Any]) -> TensorMeta:
-    name = str(spec["dtype"]).rpartition(".")[2].upper()
-    aliases = {"FLOAT32": "FP32", "FLOAT16": "FP16", "BFLOAT16": "BF16", "FLOAT64": "FP64"}
-    return TensorMeta(tuple(spec["shape"]), DType.from_name(aliases.get(name, name)))
+    name, shape = str(spec["dtype"]), tuple(spec["shape"])
+    try:
+        return TensorMeta(shape, DType.from_library_name(name))
+    except KeyError:
+        raise ValueError(f"{name!r} is no element type of the language") from None
 
 
 if __name__ == "__main__":

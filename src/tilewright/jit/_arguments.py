@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tilewright.dtypes import BOOL, FP32, INDEX, DType
 from tilewright.errors import (
@@ -35,6 +35,7 @@ from tilewright.ir.types import (
     TupleType,
     Type,
 )
+from tilewright.jit import _specialize_values
 from tilewright.jit._ast_analysis import SourceInfo, read_paths, unquoted
 from tilewright.jit._specialize_types import ShapeDim, TensorMeta
 from tilewright.runtime.views import NotAnArray, describe_value, view_array
@@ -326,7 +327,9 @@ def bind_call(
             )
     targets = _positional_targets(name, parameters, args, kwargs)
     values = dict(zip(targets, args))
-    twice = [key for key in kwargs if key in values]
+    before = [p.name for p in parameters if not p.is_output and p.kind != "constexpr"]
+    before = before[: 1 + max((before.index(n) for n in targets if n in before), default=-1)]
+    twice = [key for key in kwargs if key in values or key in before]
     if twice:
         raise ArgumentCountMismatch(f"{name} got two values for parameter '{twice[0]}'")
     values.update(kwargs)
@@ -391,13 +394,31 @@ def _miscounted(name: str, parameters: Sequence[Parameter], count: int) -> Tilew
 
 
 def _constant(name: str, parameter: Parameter, values: Mapping[str, Any]) -> Any:
-    if parameter.name in values:
-        return values[parameter.name]
-    if parameter.has_default:
-        return parameter.default
+    if parameter.name in values or parameter.has_default:
+        value = values.get(parameter.name, parameter.default)
+        _require_source_form(name, parameter.name, value)
+        return value
     raise ArgumentCountMismatch(
         f"{name}: constexpr parameter '{parameter.name}' has no value",
         hint=f"Pass {parameter.name}=..., or give it a default in the signature.",
+    )
+
+
+def _require_source_form(name: str, parameter: str, value: Any) -> None:
+    """Raises ArgumentTypeMismatch for a value that no constexpr parameter can have."""
+    if _specialize_values.render_value(value) is not None:
+        return
+    hint = "Numbers, strings, None, names of pl, and lists and tuples of these have one."
+    if value is RUNTIME:
+        hint = (
+            "Its value selects what is compiled; annotate it as pl.Scalar to have it at run time."
+        )
+    elif type(value).__name__ == "RunConfig":
+        hint = "A configuration is passed by name: config=..."
+    raise ArgumentTypeMismatch(
+        f"{name}: constexpr parameter '{parameter}' is given {describe_value(value)}, "
+        "which has no form in the source of a kernel",
+        hint=hint,
     )
 
 
@@ -418,6 +439,7 @@ def bound_type(
     if parameter.kind == "typed":
         declared = parameter.type
         if isinstance(declared, TensorType):
+            axes = _checked_axes(name, parameter, len(declared.shape), axes)
             declared = _with_axes(declared, axes)
             if check and value is not RUNTIME:
                 _require_fit(name, parameter.name, declared, tensor_meta(name, parameter, value))
@@ -427,9 +449,24 @@ def bound_type(
     if parameter.annotation is Scalar or isinstance(value, (bool, int, float)):
         return ScalarType(_scalar_dtype(value))
     meta = tensor_meta(name, parameter, value)
+    axes = _checked_axes(name, parameter, len(meta.shape), axes)
     for axis, symbol in axes.items():
         meta = meta.bound(axis, symbol)
     return meta.type
+
+
+def _checked_axes(
+    name: str, parameter: Parameter, rank: int, axes: Mapping[int, Any]
+) -> dict[int, Any]:
+    """The dynamic axes counted from 0; raises RankMismatch for one that is not there."""
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise RankMismatch(
+                f"{name}: bind_dynamic({axis}, {axes[axis].name}): argument '{parameter.name}' has "
+                f"{rank} dimensions",
+                hint=f"Axes are 0 to {rank - 1}, or -{rank} to -1.",
+            )
+    return {axis % rank: symbol for axis, symbol in axes.items()}
 
 
 def _with_axes(declared: TensorType, axes: Mapping[int, Any]) -> TensorType:
@@ -468,6 +505,9 @@ def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
         dtype = view.dtype if isinstance(view.dtype, DType) else DType.from_numpy(view.dtype)
         shape: tuple[ShapeDim, ...] = tuple(view.shape)
     except NotAnArray as reason:
+        described = _described(value)
+        if described is not None:
+            return described
         raise ArgumentTypeMismatch(
             f"{name}: argument '{parameter.name}' is {reason}; an array is accepted"
         ) from None
@@ -477,6 +517,19 @@ def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
             "the language does not have"
         ) from None
     return TensorMeta(shape, dtype)
+
+
+def _described(value: Any) -> TensorMeta | None:
+    """The metadata of an object without memory, such as a tensor of the meta device."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return None
+    extents = cast("tuple[Any, ...]", shape)
+    try:
+        element = DType.from_library_name(str(dtype))
+    except KeyError:
+        return None
+    return TensorMeta(tuple(map(int, extents)), element)
 
 
 def _is_description(value: Any) -> bool:

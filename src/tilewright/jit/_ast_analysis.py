@@ -6,13 +6,15 @@ import ast
 import functools
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
+from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode, capture_function
 from tilewright.jit._source import Path
+from tilewright.source import Span
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class DynamicAxis:
     param: str
     axis: int
     symbol: str
+    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def analyse(function: FunctionType) -> SourceInfo:
     node = captured.node
     body = _BodyScan(node.body)
     local = frozenset(argument.arg for argument in _parameters(node)) | body.bound
-    symbols, axes = _dynamic_declarations(node)
+    symbols, axes = _dynamic_declarations(captured)
     return SourceInfo(
         captured,
         hashlib.sha256("\0".join((_signature_text(node), *body.text)).encode()).hexdigest(),
@@ -190,17 +193,49 @@ def path_of(node: ast.AST) -> Path | None:
 # ---- dynamic dimensions declared in a body -------------------------------------------------------
 
 
-def _dynamic_declarations(node: FunctionNode) -> tuple[dict[str, DynVar], list[DynamicAxis]]:
+def _dynamic_declarations(
+    captured: CapturedFunction,
+) -> tuple[dict[str, DynVar], list[DynamicAxis]]:
     symbols: dict[str, DynVar] = {}
     axes: list[DynamicAxis] = []
+    node = captured.node
+    understood: set[ast.AST] = set()
     for statement in node.body:
         declared = dynamic_symbol(statement)
         if declared is not None:
             symbols[declared[0]] = DynVar(declared[1], 0)
         axis = dynamic_axis(statement)
         if axis is not None:
-            axes.append(axis)
+            assert isinstance(statement, ast.Expr)
+            understood.add(statement.value)
+            axes.append(replace(axis, span=captured.source.span(statement.value)))
+    spec = node.args
+    own = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+    _require_understood(captured, understood, own)
     return symbols, axes
+
+
+def _require_understood(
+    captured: CapturedFunction, understood: set[ast.AST], parameters: set[str]
+) -> None:
+    """Raises ParserSyntaxError for a `bind_dynamic` that declares nothing."""
+    calls = (node for node in ast.walk(captured.node) if isinstance(node, ast.Call))
+    for call in calls:
+        path = path_of(call.func)
+        if path is None or len(path) != 2 or path[1] != "bind_dynamic":
+            continue
+        if path[0] not in parameters:
+            hint = f"Bind an axis of one of {', '.join(sorted(parameters))}."
+            message = f"bind_dynamic: '{path[0]}' is no parameter"
+        elif call not in understood:
+            hint = f"Write {path[0]}.bind_dynamic(0, N), with N = pl.dynamic('N')."
+            message = (
+                "bind_dynamic is a statement of its own, not in a block, with the number of an "
+                "axis and the name of a dimension"
+            )
+        else:
+            continue
+        raise ParserSyntaxError(message, captured.source.span(call), hint)
 
 
 def dynamic_symbol(statement: ast.stmt) -> tuple[str, str] | None:
@@ -221,9 +256,19 @@ def dynamic_axis(statement: ast.stmt) -> DynamicAxis | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call) or len(call.args) != 2:
         return None
-    path, (axis, symbol) = path_of(call.func), call.args
+    path, (place, symbol) = path_of(call.func), call.args
     if path is None or len(path) != 2 or path[1] != "bind_dynamic":
         return None
-    if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int):
+    axis = _number(place)
+    if axis is None or not isinstance(symbol, ast.Name):
         return None
-    return DynamicAxis(path[0], axis.value, symbol.id) if isinstance(symbol, ast.Name) else None
+    return DynamicAxis(path[0], axis, symbol.id)
+
+
+def _number(node: ast.expr) -> int | None:
+    """The whole number that is written, or None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -10,12 +10,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tilewright.external import Sources
-from tilewright.frontend.annotations import Directed, DynVar, InOut, Out
+from tilewright.frontend.annotations import Directed, InOut, Out
 from tilewright.frontend.decorators import annotations_of
 from tilewright.frontend.function import Options
-from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import MISSING
-from tilewright.ir.core import Function
 from tilewright.ir.enums import ParamDirection
 from tilewright.jit import _ast_analysis, _source, _specialize_values
 from tilewright.jit._arguments import (
@@ -26,6 +24,7 @@ from tilewright.jit._arguments import (
     read_signature,
 )
 from tilewright.jit._ast_analysis import SourceInfo
+from tilewright.jit._facts import FactWriter
 from tilewright.jit._source import FunctionNames, Resolution
 from tilewright.jit._source import Path as NamePath
 from tilewright.runtime.variants import Guard
@@ -248,27 +247,22 @@ def _prefixes(path: NamePath) -> Iterable[NamePath]:
 
 def _finished(members: list[Member]) -> Graph:
     titles = _titles(members)
+    writer = FactWriter()
     facts: list[tuple[str, str]] = []
     guards: list[Guard] | None = []
-    is_portable = True
     for member in members:
         title = titles[id(member)]
         facts.append((f"source of {title}", member.definition.key))
+        facts += writer.declared(title, member.definition.defaults, member.definition.evaluated)
         for path, resolution in member.resolutions.items():
             if guards is not None:
                 guards = None if resolution.guards is None else [*guards, *resolution.guards]
             helper = member.helpers.get(path)
-            text = member.text(path)
-            if helper is not None:
-                text = f"helper {titles[id(helper)]}"
-            elif text is None and is_callee(resolution.value):
-                text, is_portable = f"object {id(resolution.value)}", False
-            elif text is None and isinstance(resolution.value, DynVar):
-                text = f"dynamic {resolution.value.name}"
+            text = f"helper {titles[id(helper)]}" if helper else writer.text(resolution.value)
             if text is not None:
                 facts.append((f"{'.'.join(path)} in {title}", text))
     unique = None if guards is None else _source.merged(guards)
-    return Graph(members, tuple(facts), unique, is_portable, _contents(members))
+    return Graph(members, tuple(facts), unique, writer.is_portable, _contents(members))
 
 
 def _titles(members: list[Member]) -> dict[int, str]:
@@ -292,8 +286,3 @@ class Stranger:
 
     name: str
     caller: str
-
-
-def is_callee(value: Any) -> bool:
-    """True for functions and inline helpers of the parsed style that are no @pl.jit helpers."""
-    return isinstance(value, (InlineFunction, Function))

@@ -157,5 +157,11 @@ def persistent_key(key: Key, config: CacheConfig, store: Store) -> Key:
 def _digest_of(paths: tuple[str | Path, ...]) -> str:
     state = hashlib.sha256()
     for path in paths:
-        state.update(Path(path).read_bytes())
+        try:
+            state.update(Path(path).read_bytes())
+        except OSError as error:
+            raise ValueError(
+                f"CacheConfig.extra_source_paths: {str(path)!r} cannot be read ({error.strerror}); "
+                "files are accepted"
+            ) from error
     return state.hexdigest() if paths else ""

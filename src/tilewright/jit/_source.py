@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from types import FunctionType, ModuleType
@@ -34,9 +35,29 @@ def holds(guard: Guard) -> bool:
     found: Any
     if isinstance(guard.container, dict):
         found = cast("dict[Any, Any]", guard.container).get(guard.key, MISSING)
+    elif isinstance(guard.container, list):
+        return _list_holds(cast("list[Any]", guard.container), guard)
     else:
         found = cell_value(guard.container)
     return found is (MISSING if guard.missing else guard.expected)
+
+
+def _list_holds(items: list[Any], guard: Guard) -> bool:
+    if guard.key is None:
+        return len(items) == guard.expected
+    assert isinstance(guard.key, int)
+    return guard.key < len(items) and items[guard.key] is guard.expected
+
+
+def contents(value: Any) -> Iterator[Guard]:
+    """Guards of what a constant contains that may change while it stays the same object."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        yield Guard(items, None, len(items))
+        yield from (Guard(items, index, item) for index, item in enumerate(items))
+    if isinstance(value, (list, tuple)):
+        for item in cast("Iterable[Any]", value):
+            yield from contents(item)
 
 
 def cell_value(cell: Any) -> Any:
@@ -79,16 +100,17 @@ class FunctionNames:
             else:
                 return Resolution(MISSING)
         resolution.value = value
+        if resolution.guards is not None:
+            resolution.guards.extend(contents(value))
         return resolution
 
     def _member(self, resolution: Resolution, owner: Any, attribute: str) -> Any:
         found = getattr(owner, attribute, MISSING)
-        space: object = owner.__dict__
-        guard = Guard(space, attribute, found)
-        if not isinstance(space, dict) or not holds(guard):
+        guards = attribute_guards(owner, attribute, found)
+        if guards is None or resolution.guards is None:
             resolution.guards = None
-        elif resolution.guards is not None:
-            resolution.guards.append(guard)
+        else:
+            resolution.guards.extend(guards)
         return found
 
     def _guards(self, name: str, value: Any) -> list[Guard]:
@@ -99,6 +121,31 @@ class FunctionNames:
         if name in live:
             return [Guard(live, name, value, is_missing)]
         return [Guard(live, name, None, missing=True)]
+
+
+def attribute_guards(owner: ModuleType | type, name: str, found: Any) -> list[Guard] | None:
+    """What holds as long as an attribute is `found`: absent from the first spaces, in the next one.
+
+    None for what no namespace holds: computed attributes, classes of another metaclass.
+    """
+    guards: list[Guard] = []
+    for space in _spaces(owner):
+        if name in space:
+            guard = Guard(space, name, found)
+            return [*guards, guard] if holds(guard) else None
+        guards.append(Guard(space, name, None, missing=True))
+    return None
+
+
+def _spaces(owner: ModuleType | type) -> list[dict[str, Any]]:
+    """The namespaces that are asked for an attribute, in order."""
+    if isinstance(owner, ModuleType):
+        return [vars(owner)]
+    if type(owner) is not type:
+        return []
+    behind: Any = [gc.get_referents(vars(base)) for base in owner.__mro__]  # vars() is a proxy
+    is_known = all(len(found) == 1 and isinstance(found[0], dict) for found in behind)
+    return [space for (space,) in behind] if is_known else []
 
 
 def is_language(owner: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tilewright.errors import (
 )
 from tilewright.external import Sources
 from tilewright.frontend import capture
+from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.function import Options
 from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
@@ -37,7 +39,9 @@ from tilewright.jit import (
     specializer,
 )
 from tilewright.jit._arguments import BoundCall, SignatureInfo
+from tilewright.jit._ast_analysis import DynamicAxis
 from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
+from tilewright.jit._source import contents
 from tilewright.jit.build import Generated, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
@@ -219,7 +223,7 @@ class JITFunction(Launcher):
     ) -> dict[str, Type]:
         axes: dict[str, dict[int, Any]] = {}
         for declared in graph.entry.info.dynamic_axes:
-            symbol = self._dynamic_symbol(graph, declared.symbol)
+            symbol = self._dynamic_symbol(graph, declared)
             axes.setdefault(declared.param, {})[declared.axis] = symbol
         types = {
             p.name: _arguments.bound_type(
@@ -237,9 +241,16 @@ class JITFunction(Launcher):
                 )
         return types
 
-    def _dynamic_symbol(self, graph: Graph, name: str) -> Any:
-        declared = graph.entry.info.dynamic_symbols.get(name)
-        return declared if declared is not None else graph.entry.names.names.lookup(name)
+    def _dynamic_symbol(self, graph: Graph, axis: DynamicAxis) -> Any:
+        declared = graph.entry.info.dynamic_symbols.get(axis.symbol)
+        found = declared or graph.entry.names.names.lookup(axis.symbol)
+        if not isinstance(found, DynVar):
+            raise ParserTypeError(
+                f"{self.name}: bind_dynamic: '{axis.symbol}' is no dynamic dimension",
+                axis.span,
+                f'Write {axis.symbol} = pl.dynamic("{axis.symbol}") before it.',
+            )
+        return found
 
     # Graphs and objects
 
@@ -329,16 +340,15 @@ class JITFunction(Launcher):
 
     def _remember(self, request: Request, compiled: CompiledProgram) -> bool:
         """Lets the native entry answer the next call like this one; False where it cannot."""
-        guards = request.graph.guards
-        if guards is not None:
-            guards = (*guards, *environment_guards(*OUTPUTS))
-        defaults = self.definition.defaults
+        watched, names = environment_guards(*OUTPUTS), request.graph.guards
+        defaults, constants = self.definition.defaults, request.bound.constants
         is_default = all(
-            name in defaults and defaults[name] is value
-            for name, value in request.bound.constants.items()
+            name in defaults and defaults[name] is value for name, value in constants.items()
         )
-        if guards is None or not is_default:
+        if watched is None or names is None or not is_default:
             return False
+        inside = (guard for value in constants.values() for guard in contents(value))
+        guards = (*names, *watched, *inside)
         epoch = process.current_epoch()
         identity = (epoch, *((id(g.container), g.key, id(g.expected)) for g in guards))
         with self._lock:
@@ -396,8 +406,28 @@ def _decorate(
         raise ParserSyntaxError(f"'{func.name}' is decorated with @pl.jit twice")
     if not isinstance(func, FunctionType):
         raise ParserSyntaxError(f"@pl.jit decorates a function, not {func!r}")
+    _require_plain(func)
     enclosing = capture.enclosing_locals(frame)
     return JITFunction(Definition(func, kind, options, enclosing, facts, sources))
+
+
+def _require_plain(func: FunctionType) -> None:
+    """Raises ParserSyntaxError for a function that no kernel can be made of."""
+    code = func.__code__
+    reasons = {
+        "it is a lambda, which has no statements": func.__name__ == "<lambda>",
+        "it is a coroutine": code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR),
+        "it is a generator": code.co_flags & inspect.CO_GENERATOR,
+        "it takes *args or **kwargs; a kernel takes a fixed number of parameters": code.co_flags
+        & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            place = f"{code.co_filename}:{code.co_firstlineno}"
+            raise ParserSyntaxError(
+                f"@pl.jit cannot make a kernel of '{func.__name__}' ({place}): {reason}",
+                hint="Write it as a plain def.",
+            )
 
 
 def _applied(func: Any, make: Callable[[Any], JITFunction]) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright import settings
+from tilewright.cache.config import require_config
 from tilewright.jit._source import holds
 from tilewright.passes.context import (
     DiagnosticCheckSet,
@@ -131,6 +132,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         raise TypeError(f"config is {config!r}; a RunConfig is accepted")
     if config.execution not in EXECUTIONS:
         raise ValueError(f"execution={config.execution!r}: {', '.join(EXECUTIONS)} are accepted")
+    require_config("cache_config", config.cache_config)
     context = PassContext.current()
     if context is not None:
         _require_agreement(config, context)
@@ -163,15 +165,17 @@ OUTPUTS = (settings.PROG_BUILD_DIR, settings.COMPILE_PROFILING)
 """Settings that ask for files: a warm call must notice them (the code would be the same)."""
 
 
-def environment_guards(*watched: settings.Setting[Any]) -> list[Guard]:
-    """Guards that notice when a variable of these settings is set or changed."""
-    variables: Any = getattr(os.environ, "_data", None)
-    encode: Any = getattr(os.environ, "encodekey", None)
-    if not isinstance(variables, dict) or encode is None:
-        return []
+def environment_guards(*watched: settings.Setting[Any]) -> list[Guard] | None:
+    """Guards that notice when a variable of these settings is set or changed; None where the
+    environment is kept in a way that cannot be watched."""
+    variables: Any = getattr(os.environ, "_data", os.environ)
+    encode: Any = getattr(os.environ, "encodekey", str)
+    if not isinstance(variables, dict):
+        return None
     known = cast("dict[Any, Any]", variables)
     keys = [encode(prefix + s.name) for s in watched for prefix in settings.PREFIXES]
-    return [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
+    guards = [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
+    return [Guard(vars(os), "environ", os.environ), *guards]
 
 
 def _execution(config: RunConfig) -> Any:

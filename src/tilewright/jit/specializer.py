@@ -26,7 +26,9 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import TupleType, Type
 from tilewright.jit import _specialize_body, _specialize_values
 from tilewright.jit._arguments import Parameter, SignatureInfo, dims_of
-from tilewright.jit._graph import Graph, Member, Stranger, is_callee
+from tilewright.jit._facts import is_callee
+from tilewright.jit._graph import Graph, Member, Stranger
+from tilewright.jit._hints import find_hints
 from tilewright.jit._source import Path as NamePath
 from tilewright.jit._source_text import Reading, Record
 from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta
@@ -129,7 +131,7 @@ class Specializer:
                 owner, label = kept
                 value = Helper(owner, self) if isinstance(owner, Member) else owner
                 names[self.unique_name(owner, label)] = value
-        return Namespace(names)
+        return Namespace(names, hints=find_hints(member))
 
     # Helpers
 

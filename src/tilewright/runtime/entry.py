@@ -13,7 +13,6 @@ from tilewright.runtime.entry_outputs import Outputs, evaluate_extent, floor_div
 from tilewright.runtime.entry_pool import write_pool
 from tilewright.runtime.entry_run import process_word, write_run
 from tilewright.runtime.records import (
-    CELL_CONTENTS,
     DIM,
     DIM_SIZE,
     DLPACK_CPU,
@@ -25,6 +24,7 @@ from tilewright.runtime.records import (
     GUARD,
     GUARD_SIZE,
     INSTANCE,
+    LIST,
     MAX_PARAMS,
     MAX_WORDS,
     NDARRAY,
@@ -146,13 +146,18 @@ class _Attempt:
         with f.loop(self.of("guard_count")) as i:
             guard = guards + i * GUARD_SIZE
             container, found = f.load(guard, GUARD["container"]), f.variable(0)
-            ready, in_cell = f.label("ready"), f.label("cell")
-            f.require(f.load(guard, GUARD["kind"]) == GuardKind.DICT, in_cell)
-            key = f.load(guard, GUARD["key"])
+            ready, in_memory, here = f.label("ready"), f.label("memory"), f.label("here")
+            kind, key = f.load(guard, GUARD["kind"]), f.load(guard, GUARD["key"])
+            f.require(kind == GuardKind.DICT, in_memory)
             found.set(f.call("PyDict_GetItemWithError", container, key))
             f.jump(ready)
-            f.place(in_cell)
-            found.set(f.load(container, CELL_CONTENTS))
+            f.place(in_memory)
+            found.set(container)
+            f.require(kind == GuardKind.ITEM, here)
+            found.set(f.load(container, LIST["items"]))
+            f.jump(here)
+            f.place(here)
+            found.set(f.load(found.get() + key))
             f.place(ready)
             f.require(found.get() == f.load(guard, GUARD["expected"]), self.miss)
 

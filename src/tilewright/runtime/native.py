@@ -31,7 +31,7 @@ from tilewright.runtime import (
 )
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
-from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, NDARRAY
+from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, LIST, NDARRAY
 
 TP_FLAGS = 168  # in a type object
 _NEW_FROM_DESCR = 94  # index in numpy's C API table
@@ -66,12 +66,14 @@ def _word(address: int, size: int = 8) -> int:
 
 
 def _probe_types() -> bool:
-    """types, cells or floats have another layout"""
-    cell, number = CellType(object), 1.5
+    """types, cells, lists or floats have another layout"""
+    cell, number, items = CellType(object), 1.5, [int, object]
     bits = ctypes.c_double.from_address(id(number) + FLOAT_VALUE).value
     return (
         _word(id(int) + TP_FLAGS) == int.__flags__
         and _word(id(cell) + CELL_CONTENTS) == id(object)
+        and _word(id(items) + LIST["size"]) == len(items)
+        and _word(_word(id(items) + LIST["items"]) + 8) == id(object)
         and bits == number
     )
 

@@ -113,13 +113,15 @@ GUARD_SIZE = 8 * len(GUARD)
 
 
 class GuardKind(IntEnum):
-    """Where a guarded object is found."""
+    """Where a guarded word is found."""
 
-    DICT = 0
-    CELL = 1
+    DICT = 0  # under a key
+    WORD = 1  # at an offset in the container
+    ITEM = 2  # at an offset in what a list points to
 
 
 CELL_CONTENTS = 16
+LIST = {"size": 16, "items": 24}
 
 PAIR = _words("first", "second", "same_is_fine")  # parameter indices
 PAIR_SIZE = 8 * len(PAIR)

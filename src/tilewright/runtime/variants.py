@@ -21,8 +21,10 @@ from tilewright.abi import (
 from tilewright.dtypes import DType
 from tilewright.runtime.code import Code
 from tilewright.runtime.records import (
+    CELL_CONTENTS,
     DIM,
     GUARD,
+    LIST,
     MAX_PARAMS,
     MAX_RANK,
     MAX_WORDS,
@@ -54,11 +56,12 @@ class NotFast(Exception):
 class Guard:
     """A name that must still mean the same object: `container` is a namespace dict or a cell.
 
-    `expected` is compared by identity; `missing` stands for a name that is not in the namespace.
+    `expected` is compared by identity; `missing` stands for a name that is not in the namespace. Of
+    a list, `key` is an index, or None for its length, which is `expected`.
     """
 
     container: object
-    key: str | None
+    key: str | int | None
     expected: object
     missing: bool = False
 
@@ -134,12 +137,22 @@ class _Writer:
         return ctypes.addressof(memory)
 
     def _guard(self, guard: Guard) -> list[int]:
-        is_dict = isinstance(guard.container, dict)
+        container = id(guard.container)
+        kind, key, expected = GuardKind.DICT, id(guard.key), id(guard.expected)
+        if isinstance(guard.container, list):
+            if guard.key is None:
+                assert isinstance(guard.expected, int)
+                kind, key, expected = GuardKind.WORD, LIST["size"], guard.expected
+            else:
+                assert isinstance(guard.key, int)
+                kind, key = GuardKind.ITEM, 8 * guard.key
+        elif not isinstance(guard.container, dict):
+            kind, key = GuardKind.WORD, CELL_CONTENTS
         fields = {
-            "kind": GuardKind.DICT if is_dict else GuardKind.CELL,
-            "container": id(guard.container),
-            "key": id(guard.key),
-            "expected": 0 if guard.missing else id(guard.expected),
+            "kind": kind,
+            "container": container,
+            "key": key,
+            "expected": 0 if guard.missing else expected,
         }
         return _row(GUARD, fields)
 
