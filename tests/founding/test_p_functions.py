@@ -263,3 +263,45 @@ def test_p_139_an_out_scalar_parses_and_is_refused_by_name_where_it_cannot_be_lo
     assert f.param_directions[1] is pl.ParamDirection.Out
     with pytest.raises(TilewrightError, match="'n'"):
         ir.compile(f)
+
+
+# ---- functions that are only declared ------------------------------------------------------------
+
+
+@pl.function(type=pl.FunctionType.InCore)
+def kernel(
+    qi: pl.Tensor[[16, 128], pl.BF16],
+    output: pl.InOut[pl.Tensor[[16, 128], pl.FP32]],
+    result: pl.Out[pl.Tensor[[16, 128], pl.FP32]],
+    scale: pl.Scalar[pl.FP32],
+) -> pl.Tensor[[16, 128], pl.FP32]: ...
+
+
+@pl.function
+def softmax(x: pl.Tensor[[64], pl.FP32]) -> tuple[pl.Tensor[[64], pl.FP32], pl.INT64]:
+    """Elsewhere."""
+    pl.func_attr({"origin": "elsewhere"})
+    ...  # noqa: PIE790
+
+
+def test_p_134_to_p_137_the_founding_declaration_has_no_body() -> None:
+    assert [d.name for d in kernel.param_directions] == ["In", "InOut", "Out", "In"]
+    assert [str(t) for t in kernel.return_types] == ["pl.Tensor[[16, 128], pl.FP32]"]
+    assert settled(kernel).as_python().endswith("]:\n    ...\n")
+
+
+def test_a_declared_function_can_be_called_printed_and_stored_and_not_run() -> None:
+    @pl.program
+    class Model:
+        @pl.function
+        def main(self, x: pl.Tensor[[64], pl.FP32]) -> pl.Tensor[[64], pl.FP32]:
+            y, _ = softmax(x)
+            return y
+
+    declared = settled(Model)["softmax"]
+    assert declared.doc == "Elsewhere." and declared.attrs == {"origin": "elsewhere"}
+    for execution in (None, "interpret"):
+        compiled = ir.compile(Model, execution=execution)
+        with pytest.raises(TilewrightError, match=r"its? body.*is '\.\.\.'") as caught:
+            compiled(np.zeros(64, F32))
+        assert caught.value.span is not None and caught.value.span.file == __file__

@@ -314,3 +314,25 @@ def f(M: pl.Tensor[[8], pl.FP32], x: pl.Tensor[[M, 8], pl.FP32], n: pl.Scalar[pl
     assert printed.startswith('M_1 = pl.dynamic("M")') and "pl.Tensor[[M_1, 8], pl.FP32]" in printed
     assert "t: pl.Tensor[[i, 8], pl.FP32] = pl.create_tensor([i, 8]" in printed
     assert "u: pl.Tensor[[i_1 + 1, 8], pl.FP32] = pl.create_tensor([i_1 + 1, 8]" in printed
+
+
+CALLBACK = """
+@pl.program
+class P:
+    @pl.function(level=pl.Level.HOST, role=pl.Role.SubWorker)
+    def callback(
+        self, x: pl.Tensor[[8], pl.FP32], y: pl.Out[pl.Tensor[[8], pl.FP32]]
+    ) -> pl.Tensor[[8], pl.FP32]:
+        {body}
+"""
+
+
+@pytest.mark.parametrize("body", ["...", "y[:] = x * 2"])
+def test_p_181_p_182_attributes_of_a_sub_worker_name_its_parameters(body: str) -> None:
+    directive = 'pl.func_attr({"source": x, "sizes": [1, 2]})'
+    text = CALLBACK.format(body=f'"""What it does."""\n        {directive}\n        {body}')
+    function = settled(pl.parse_program(text))["callback"]
+    assert function.attrs == {"source": function.params[0], "sizes": (1, 2)}
+    assert f"    {directive}\n" in function.as_python()
+    kept = function.body.ops[0].attrs["body"]
+    assert kept is None if body == "..." else kept.splitlines()[-1] == body

@@ -241,7 +241,7 @@ def test_r_031_steps_ellipses_and_negative_indices_are_refused(subscript: str, s
     "subscript", ["x[0, 0, 0]", "x[0.5, 0]", "x[4:2, :]", "x['0']", "x[[0, 1]]", "x[pl.FP32]"]
 )
 def test_r_031_what_is_no_subscript_of_the_type_is_refused(subscript: str) -> None:
-    with pytest.raises(ParserTypeError, match="3 indices|an index is an integer|ends before"):
+    with pytest.raises(ParserTypeError, match=r"3 indices|an index is an integer|ends before"):
         read(MATRIX, f"y = {subscript}")
 
 
@@ -277,7 +277,7 @@ def test_r_032_operators_on_scalars(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", ["n is m", "n is not 3", "n in m"])
 def test_r_032_values_have_no_identity_to_compare(expression: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="Unsupported comparison: I[sn]"):
+    with pytest.raises(UnsupportedFeatureError, match=r"Unsupported comparison: I[sn]"):
         read("n: pl.INT64, m: pl.INT64", f"y = {expression}")
 
 

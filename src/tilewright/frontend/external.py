@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
+from tilewright.frontend.capture import FunctionNode
+from tilewright.frontend.function import frozen
 from tilewright.frontend.signature import Signature, SignatureReader
+from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
-from tilewright.ir.types import ScalarType, ShapedType
+from tilewright.ir.types import ScalarType, ShapedType, Type
 from tilewright.ops import control, external, host
 
 if TYPE_CHECKING:
@@ -31,14 +33,13 @@ def read_external(source: FunctionSource) -> Function:
     written parameters.
     """
     options = source.options
-    kept = [child for child in source.node.body if not _is_directive(child)]
     if options.func_type not in _CORES:
         raise ParserSyntaxError(
             "external_source is for AIC and AIV functions only",
             source.source.span(source.node),
             "Add type=pl.FunctionType.AIV.",
         )
-    if not _is_bare(kept):
+    if not _is_bare(source.node):
         raise ParserSyntaxError(
             "The body of a function with external_source is '...'", source.source.span(source.node)
         )
@@ -46,10 +47,10 @@ def read_external(source: FunctionSource) -> Function:
     path = os.path.normpath(os.path.join(home, options.external_source or ""))
     if not os.path.isfile(path):
         raise ValueError(f"external_source of '{source.title}' does not exist: {path}")
-    attrs = {"external_source": path, **_directives(source)}
+    facts: dict[str, object] = {"external_source": path}
     if source.title != source.node.name:
-        attrs["external_name"] = source.node.name
-    function = _function(source, attrs, external.body, returns_all=True)
+        facts["external_name"] = source.node.name
+    function = _function(source, lambda _: external.body(), facts, returns_all=True)
     for param in function.params:
         if not isinstance(param.type, (ShapedType, ScalarType)):
             raise ParserTypeError(
@@ -62,15 +63,30 @@ def read_external(source: FunctionSource) -> Function:
 
 def read_sub_worker(source: FunctionSource) -> Function:
     """A host callback: its Python body is kept as text, without pl.func_attr directives."""
+    if _is_bare(source.node):
+        return read_declaration(source)
     kept = [child for child in source.node.body if not _is_directive(child)]
-    attrs = _directives(source)
-    abstract = _is_bare(kept)
-    text = None if abstract else ast.unparse(ast.Module(kept, []))
-    return _function(source, attrs, partial(host.python, body=text))
+    return _function(source, _emit_python(ast.unparse(ast.Module(kept, []))))
 
 
-def _is_bare(body: list[ast.stmt]) -> bool:
-    rest = [child for child in body if not isinstance(child, ast.Pass)]
+def is_declaration(node: FunctionNode) -> bool:
+    """True for the body `...` where a value is to be returned: nothing says how."""
+    return node.returns is not None and _is_bare(node)
+
+
+def read_declaration(source: FunctionSource) -> Function:
+    """A function that is only declared: it can be called and printed, and not run."""
+    return _function(source, _emit_python(None), doc=ast.get_docstring(source.node))
+
+
+def _emit_python(body: str | None) -> Callable[[tuple[Type, ...]], object]:
+    return lambda types: host.python(body=body, types=types)
+
+
+def _is_bare(node: FunctionNode) -> bool:
+    """True for the body `...`, after a docstring and directives."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    rest = [c for c in body if not isinstance(c, ast.Pass) and not _is_directive(c)]
     if len(rest) != 1 or not isinstance(rest[0], ast.Expr):
         return False
     return isinstance(rest[0].value, ast.Constant) and rest[0].value.value is Ellipsis
@@ -81,7 +97,7 @@ def _is_directive(node: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "func_attr"
 
 
-def _directives(source: FunctionSource) -> dict[str, object]:
+def _directives(source: FunctionSource, params: Mapping[str, Value]) -> dict[str, object]:
     attrs: dict[str, object] = {}
     begun = False
     for position, node in enumerate(source.node.body):
@@ -95,13 +111,15 @@ def _directives(source: FunctionSource) -> dict[str, object]:
                 source.source.span(node),
             )
         assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        _read_directive(source, node.value, attrs)
+        _read_directive(source, params, node.value, attrs)
     return attrs
 
 
-def _read_directive(source: FunctionSource, call: ast.Call, attrs: dict[str, object]) -> None:
+def _read_directive(
+    source: FunctionSource, params: Mapping[str, Value], call: ast.Call, attrs: dict[str, object]
+) -> None:
     span = source.source.span(call)
-    types = SignatureReader(source.names, source.source).types
+    types = TypeEvaluator(source.names, source.source, scope=params)
     if len(call.args) != 1 or not isinstance(call.args[0], ast.Dict) or call.keywords:
         raise ParserSyntaxError("pl.func_attr takes one dictionary", span)
     for key, given in zip(call.args[0].keys, call.args[0].values):
@@ -110,7 +128,7 @@ def _read_directive(source: FunctionSource, call: ast.Call, attrs: dict[str, obj
             raise ParserSyntaxError("The keys of pl.func_attr are strings", span)
         if name in attrs:
             raise ParserSyntaxError(f"Duplicate function attribute '{name}'", span)
-        attrs[name] = types.evaluate(given)
+        attrs[name] = frozen(types.evaluate(given))
 
 
 def require_whole_groups(functions: Mapping[str, Function]) -> None:
@@ -133,20 +151,25 @@ def require_whole_groups(functions: Mapping[str, Function]) -> None:
 
 def _function(
     source: FunctionSource,
-    attrs: dict[str, object],
-    emit_body: Callable[[], object],
+    emit_body: Callable[[tuple[Type, ...]], object],
+    facts: Mapping[str, object] | None = None,
     *,
+    doc: str | None = None,
     returns_all: bool = False,
 ) -> Function:
     reader = SignatureReader(source.names, source.source, evaluated=source.evaluated)
     signature = reader.read(source.node, skip=1 if source.is_method else 0)
+    attrs = _directives(source, {param.name: param for param in signature.params})
     builder = Builder()
     block = Block(signature.params)
     with builder, builder.inside(block), builder.located(source.source.span(source.node)):
-        emit_body()
         finals = _written(signature)
-        is_silent = signature.returns is None and returns_all
-        returned = finals if is_silent else finals[: len(signature.returns or ())]
+        if signature.returns is None and returns_all:
+            returned: Sequence[Value] = finals
+        else:
+            returned = finals[: len(signature.returns or ())]
+        emit_body((signature.returns or ())[len(finals) :])
+        returned = [*returned, *block.ops[0].results]
         builder.emit(control.return_, (tuple(returned), tuple(finals)))
     return Function(
         source.title,
@@ -156,7 +179,8 @@ def _function(
         func_type=source.options.func_type,
         level=source.options.level,
         role=source.options.role,
-        attrs={**(source.options.attrs or {}), **attrs},
+        attrs={**(source.options.attrs or {}), **attrs, **(facts or {})},
+        doc=doc,
         span=source.source.span(source.node),
     )
 

@@ -204,7 +204,7 @@ class _Reader:
             if name in attrs or name in (self.options.attrs or {}):
                 assert key is not None
                 raise ParserSyntaxError(f"Duplicate function attribute '{name}'", p.span(key))
-            attrs[name] = _frozen(p.operand(given))
+            attrs[name] = frozen(p.operand(given))
 
     def _returned(self) -> list[Value]:
         p = self.p
@@ -257,8 +257,8 @@ class _Reader:
         ]
 
 
-def _frozen(given: Any) -> Any:
+def frozen(given: Any) -> Any:
     """An attribute value with lists, at any depth, as tuples."""
     if isinstance(given, (list, tuple)):
-        return tuple(map(_frozen, cast("list[Any]", given)))
+        return tuple(map(frozen, cast("list[Any]", given)))
     return given

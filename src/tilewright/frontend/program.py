@@ -10,7 +10,13 @@ from typing import Any
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
-from tilewright.frontend.external import read_external, read_sub_worker, require_whole_groups
+from tilewright.frontend.external import (
+    is_declaration,
+    read_declaration,
+    read_external,
+    read_sub_worker,
+    require_whole_groups,
+)
 from tilewright.frontend.function import Options, parse_function
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Namespace
@@ -161,6 +167,8 @@ def read_function(
         return read_external(source)
     if source.options.role is Role.SubWorker:
         return read_sub_worker(source)
+    if is_declaration(source.node):
+        return read_declaration(source)
     around = callees or Standalone()
     function = parse_function(
         source.node,

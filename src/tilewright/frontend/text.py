@@ -97,6 +97,8 @@ _ANNOTATION = re.compile(
 def _parsed(code: str, filename: str) -> ast.Module:
     """The tree of a text. Types that stand alone are left in it as strings: `declared_type` reads
     each distinct one once, whereas parsing them all would take most of the time."""
+    if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"the text of a program is expected, not {code!r}")
     is_plain = code.isascii() and not any(mark in code for mark in ('"""', "'''", "\\\n"))
     if is_plain:
         try:

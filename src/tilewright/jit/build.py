@@ -21,6 +21,7 @@ from tilewright.errors import (
 from tilewright.external import prepare
 from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
+from tilewright.ir.enums import Role
 from tilewright.ir.verify import verify
 from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
@@ -198,11 +199,19 @@ def find_foreign(program: Program, entry: str) -> Function | None:
 
 def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:
     """A program that can be looked at but not run, because of one of its functions."""
-    reason = UnsupportedFeatureError(
-        f"{entry} calls '{foreign.name}', whose body is a host callback; code of a device cannot",
-        foreign.span,
-        "Call it in a host orchestration, or leave it out of what runs here.",
-    )
+    if foreign.role is Role.SubWorker:
+        reason = UnsupportedFeatureError(
+            f"{entry} calls '{foreign.name}', whose body is a host callback; code of a device "
+            "cannot",
+            foreign.span,
+            "Call it in a host orchestration, or leave it out of what runs here.",
+        )
+    else:
+        reason = UnsupportedFeatureError(
+            f"'{foreign.name}' is declared only: its body is '...'",
+            foreign.span,
+            "Write its body, or leave it out of what runs here.",
+        )
     kernel = UnlinkedKernel(Manifest(name=entry), reason)
     return Artifact(entry, calling_of(program[entry]), kernel, program)
 

@@ -150,7 +150,9 @@ class Specializer:
                 signature = member.signature(constants)
             except TilewrightError as error:
                 given = ", ".join(f"{name}={text}" for name, text in texts.items())
-                raise error.with_note(f"constexpr parameters of this call: {given}") from error
+                if given:
+                    error.with_note(f"constexpr parameters of this call: {given}")
+                raise
             self.variants[key] = self._make(member, constants, name, signature)
         return self.variants[key]
 

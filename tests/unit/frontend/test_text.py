@@ -90,6 +90,11 @@ def test_python_syntax_errors_name_the_file() -> None:
         pl.parse("def f(:", "here.py")
 
 
+def test_what_is_no_text_is_named() -> None:
+    with pytest.raises(TypeError, match="the text of a program is expected, not 3"):
+        pl.parse(3)  # type: ignore[arg-type]
+
+
 def test_a_text_defines_exactly_one_thing() -> None:
     with pytest.raises(ValueError, match="defines 0"):
         pl.parse("import tilewright.language as pl\n")

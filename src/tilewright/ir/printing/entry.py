@@ -126,19 +126,24 @@ def _print_function(function: Function, printer: Printer) -> None:
             printer.line(ast.unparse(ast.Constant(function.doc)))
         if function.attrs.keys() - _IN_DECORATOR:
             printer.line(f"{printer.prefix}.func_attr({_attributes(function, printer)})")
-        if is_external(function):
-            printer.line("...")
-        else:
+        foreign = _foreign_body(function)
+        if foreign is None:
             printer.body(function.body)
+        else:
+            for line in foreign.splitlines():
+                printer.line(line)
 
 
 _IN_DECORATOR = frozenset({"external_source"})
 """Attributes that are written as arguments of the decorator."""
 
 
-def is_external(function: Function) -> bool:
-    """True for a function whose body is in C++."""
-    return any(op.opdef.name == "external.body" for op in function.body.ops)
+def _foreign_body(function: Function) -> str | None:
+    """What stands for a body that is not in the language: Python of the host, or `...`."""
+    for op in function.body.ops:
+        if op.opdef.name in ("external.body", "host.python"):
+            return op.attrs.get("body") or "..."
+    return None
 
 
 def _decorator(function: Function, prefix: str) -> str:
