@@ -5,6 +5,7 @@ The reader trusts nothing: anything but a well-formed table raises Serialization
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from tilewright.ir.verify import verify, verify_function
 from tilewright.source import Span
 
 FORMAT = "tilewright-ir"
-VERSION = 1
+VERSION = 2
 MAX_DEPTH = 200
 
 RECORDS: dict[str, type[Any]] = {
@@ -52,10 +53,13 @@ class SerializationError(TilewrightError, ValueError):
 
 
 class _Writer:
-    """Encodes nodes; each value, symbol and block is written once and referred to by number."""
+    """Encodes nodes; each value, symbol, type and file is written once, then referred to by number.
+
+    Values and symbols are told apart by identity, types and files by what they are.
+    """
 
     def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}
+        self.numbers: dict[Any, int] = {}
         self.alive: list[Any] = []
 
     def number(self, node: Any) -> tuple[int, bool]:
@@ -66,11 +70,20 @@ class _Writer:
             self.alive.append(node)
         return self.numbers[key], known
 
+    def once(self, node: Any, parts: Callable[[Any], Any]) -> Any:
+        """`parts(node)` where `node` comes first, and a reference wherever an equal one does."""
+        number = self.numbers.get(node)
+        if number is not None:
+            return ["ref", number]
+        number = self.numbers[node] = len(self.numbers)
+        return ["node", number, parts(node)]
+
     def encode(self, node: Any) -> Any:
         if node is None or isinstance(node, (bool, int, float, str)):
             return ["enum", type(node).__name__, node.name] if isinstance(node, Enum) else node
         if isinstance(node, Span):
-            return ["span", *map(self.encode, node)]
+            file, *numbers, parent = node
+            return ["span", self.once(file, str), *numbers, self.encode(parent)]
         if isinstance(node, (tuple, list)):
             return ["tuple", *map(self.encode, cast("tuple[Any, ...]", node))]
         if isinstance(node, Enum):
@@ -89,10 +102,13 @@ class _Writer:
         if isinstance(node, Expr):
             terms = [[self.atom(atom), factor] for atom, factor in node.terms.items()]
             return ["expr", node.const, *terms]
-        if hasattr(node, "__dataclass_fields__"):
-            names = node.__dataclass_fields__
-            return ["record", type(node).__name__, *(self.encode(getattr(node, n)) for n in names)]
-        return self.node(node)
+        if isinstance(node, types.Type):
+            return self.once(node, self.record)
+        return self.record(node) if hasattr(node, "__dataclass_fields__") else self.node(node)
+
+    def record(self, node: Any) -> list[Any]:
+        parts = [self.encode(getattr(node, name)) for name in node.__dataclass_fields__]
+        return ["record", type(node).__name__, *parts]
 
     def symbol(self, symbol: Symbol) -> list[Any]:
         return [symbol.name, self.encode(symbol.lo), self.encode(symbol.hi)]
@@ -151,12 +167,14 @@ class _Reader:
     def __init__(self) -> None:
         self.nodes: dict[int, Any] = {}
         self.builder = Builder()
+        names = [name for name in dir(self) if name.startswith("read_")]
+        self.readers = {name.removeprefix("read_"): getattr(self, name) for name in names}
 
     def decode(self, data: Any) -> Any:
         if not isinstance(data, list):
             return data
         tag, *rest = cast("list[Any]", data)
-        reader = getattr(self, f"read_{tag}", None) if isinstance(tag, str) else None
+        reader = self.readers.get(tag) if isinstance(tag, str) else None
         if reader is None:
             raise SerializationError(f"unknown node kind {tag!r}")
         return reader(*rest)
@@ -175,6 +193,10 @@ class _Reader:
 
     def read_ref(self, number: int) -> Any:
         return self.nodes[number]
+
+    def read_node(self, number: int, data: Any) -> Any:
+        self.nodes[number] = node = self.decode(data)
+        return node
 
     def read_symbol(self, number: int, name: str, lo: Any, hi: Any) -> Symbol:
         self.nodes[number] = symbol = Symbol(name, self.decode(lo), self.decode(hi))

@@ -7,8 +7,10 @@ import pytest
 
 from tilewright import ir
 from tilewright.errors import InternalError, VerificationError
+from tilewright.ir.core import Block, Value
 from tilewright.ir.equal import find_difference
 from tilewright.ir.rewrite import Cloner, RuleCloner, rewrite_function
+from tilewright.ir.serialize import VERSION
 from tilewright.ops import arith, control, loop
 from unit.ir.programs import program, scaled_sum
 
@@ -123,6 +125,18 @@ def test_bytes_give_the_same_program_back() -> None:
     assert copy.as_python() == program().as_python()
 
 
+def values_of(block: Block) -> list[Value]:
+    return [*block.params, *(value for op in block.walk() for value in op.results)]
+
+
+def test_a_type_is_written_once() -> None:
+    data = ir.serialize(program())
+    types = {str(v.type) for f in program().functions.values() for v in values_of(f.body)}
+    assert sum(data.count(name) for name in (b"TileType", b"TensorType", b"ScalarType")) <= len(
+        types
+    )
+
+
 @pytest.mark.parametrize("damage", range(0, 1500, 7))
 def test_damaged_bytes_are_refused_or_still_a_valid_program(damage: int) -> None:
     data = bytearray(ir.serialize(program()))
@@ -136,7 +150,8 @@ def test_damaged_bytes_are_refused_or_still_a_valid_program(damage: int) -> None
 
 
 def test_foreign_messagepack_is_refused() -> None:
-    for body in ([], ["other", 1, []], ["tilewright-ir", 1, ["program"]], ["tilewright-ir", 1, {}]):
+    name = "tilewright-ir"
+    for body in ([], ["other", VERSION, []], [name, VERSION, ["program"]], [name, VERSION, {}]):
         with pytest.raises(ir.SerializationError):
             ir.deserialize(msgpack.packb(body))
 

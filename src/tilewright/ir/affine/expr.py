@@ -257,9 +257,12 @@ def symbol(name: str, lo: Operand | None = None, hi: Operand | None = None) -> S
     return Symbol(name, lo, hi)
 
 
+_CONSTANTS = {value: Expr(value, {}) for value in range(-1, 257)}  # the usual ones, made once
+
+
 def const(value: int) -> Expr:
     """The expression that is always `value`."""
-    return Expr(value, {})
+    return _CONSTANTS[value] if value in _CONSTANTS else Expr(value, {})
 
 
 def as_expr(value: object) -> Expr:
@@ -268,7 +271,7 @@ def as_expr(value: object) -> Expr:
         return value
     if isinstance(value, Symbol):
         return value.expr
-    return Expr(operator.index(value), {})  # pyright: ignore[reportArgumentType]
+    return const(operator.index(value))  # pyright: ignore[reportArgumentType]
 
 
 def simplify(value: Operand) -> Dim:
@@ -312,9 +315,9 @@ def remainders(expr: Expr) -> tuple[Expr, list[tuple[int, Expr, int]]]:
 
 
 def _operand(value: object) -> Expr | None:
-    if isinstance(value, (Expr, Symbol)) or hasattr(value, "__index__"):
-        return as_expr(value)
-    return None
+    if isinstance(value, Expr):
+        return value
+    return as_expr(value) if isinstance(value, Symbol) or hasattr(value, "__index__") else None
 
 
 def _binary(op: Callable[[Expr, Expr], Expr], a: object, b: object) -> Any:
@@ -348,8 +351,8 @@ def _sum(a: Expr, b: Expr, factor: int) -> Expr:
 
 
 def _scaled(a: Expr, factor: int) -> Expr:
-    if factor == 0:
-        return Expr(0, {})
+    if factor == 0 or factor == 1:
+        return a if factor else const(0)
     return Expr(a.const * factor, {atom: c * factor for atom, c in a.terms.items()})
 
 
