@@ -477,29 +477,29 @@ def test_p_174_the_yield_names_the_result() -> None:
     assert execute(f, 3) == (7, 10)
 
 
-def test_p_175_the_tile_example_as_it_is_written() -> None:
-    with pytest.warns(UserWarning, match="'output' of function 'tile_add' is written"):
-
-        @pl.program
-        class BlockExample:
-            @pl.function
-            def tile_add(
-                self,
-                input_a: pl.Tensor[[64, 64], pl.FP32],
-                input_b: pl.Tensor[[64, 64], pl.FP32],
-                output: pl.Tensor[[64, 64], pl.FP32],
-            ) -> pl.Tensor[[64, 64], pl.FP32]:
-                tile_a: pl.Tile[[64, 64], pl.FP32] = pl.load(input_a, [0, 0], [64, 64])
-                tile_b: pl.Tile[[64, 64], pl.FP32] = pl.load(input_b, [0, 0], [64, 64])
-                tile_c: pl.Tile[[64, 64], pl.FP32] = pl.add(tile_a, tile_b)
-                result: pl.Tensor[[64, 64], pl.FP32] = pl.store(tile_c, [0, 0], output)
-                return result
+def test_p_175_the_tile_example_as_it_is_written(capfd: pytest.CaptureFixture[str]) -> None:
+    @pl.program
+    class BlockExample:
+        @pl.function
+        def tile_add(
+            self,
+            input_a: pl.Tensor[[64, 64], pl.FP32],
+            input_b: pl.Tensor[[64, 64], pl.FP32],
+            output: pl.Tensor[[64, 64], pl.FP32],
+        ) -> pl.Tensor[[64, 64], pl.FP32]:
+            tile_a: pl.Tile[[64, 64], pl.FP32] = pl.load(input_a, [0, 0], [64, 64])
+            tile_b: pl.Tile[[64, 64], pl.FP32] = pl.load(input_b, [0, 0], [64, 64])
+            tile_c: pl.Tile[[64, 64], pl.FP32] = pl.add(tile_a, tile_b)
+            result: pl.Tensor[[64, 64], pl.FP32] = pl.store(tile_c, [0, 0], output)
+            return result
 
     rng = np.random.default_rng(0)
     a, b = rng.random((64, 64), F32), rng.random((64, 64), F32)
     out = np.zeros_like(a)
     ir.compile(BlockExample)(a, b, out)
     np.testing.assert_array_equal(out, a + b)
+    said = capfd.readouterr().err
+    assert "[InParamWritten]" in said and "'output' of function 'tile_add' is written" in said
 
 
 BLOCK = 32

@@ -31,7 +31,7 @@ from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Rebinding, Undeclared, Value
+from tilewright.ir.core import Block, BodyText, Function, Rebinding, Undeclared, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import TensorType, Type
 from tilewright.ops import control
@@ -167,6 +167,7 @@ class _Reader:
             for node, (name, value) in p.rebound.items()
         ]
         function.undeclared = self._undeclared(directions)
+        function.body_text = self._body_text()
         return function
 
     def _span(self) -> Span:
@@ -237,6 +238,12 @@ class _Reader:
     def _direction(self, param: Value, declared: ParamDirection) -> ParamDirection:
         written = self.state.versions.newest(param) is not param
         return ParamDirection.InOut if written and declared is ParamDirection.In else declared
+
+    def _body_text(self) -> BodyText:
+        node = self.node
+        header = (*node.args.args[-1:], *node.args.kwonlyargs[-1:], node.returns)
+        end = max([node.lineno, *(part.end_lineno or 0 for part in header if part is not None)])
+        return BodyText(self.p.source, end + 1, node.end_lineno or end)
 
     def _undeclared(self, directions: Sequence[ParamDirection]) -> list[Undeclared]:
         arguments = self.node.args

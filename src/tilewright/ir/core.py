@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright.ir.affine import Symbol
 from tilewright.ir.enums import Effect, FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import Type
-from tilewright.source import Span
+from tilewright.source import SourceText, Span
 
 if TYPE_CHECKING:
     from tilewright.ir.opdef import OpDef
@@ -180,6 +180,14 @@ class Rebinding(NamedTuple):
     span: Span
 
 
+class BodyText(NamedTuple):
+    """Where the body of a function stands: lines `first` to `last` of a text, counted from 1."""
+
+    source: SourceText
+    first: int
+    last: int
+
+
 class Undeclared(NamedTuple):
     """A parameter that is written though its declaration gives no direction; `span` is there."""
 
@@ -193,6 +201,7 @@ class Function(Printable):
     __slots__ = (
         "attrs",
         "body",
+        "body_text",
         "callees",
         "directions",
         "doc",
@@ -231,6 +240,7 @@ class Function(Printable):
         self.callees: Mapping[str, Function] = {}  # what it calls, while in no program
         self.rebound: Sequence[Rebinding] = ()  # what its source gave to names of outputs
         self.undeclared: Sequence[Undeclared] = ()  # what it writes and does not say so
+        self.body_text: BodyText | None = None  # for its comments
         self.doc = doc
         self.span = span
 

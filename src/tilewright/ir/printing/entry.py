@@ -17,6 +17,7 @@ from tilewright.ir.core import (
     install_printer,
 )
 from tilewright.ir.enums import FunctionType, ParamDirection
+from tilewright.ir.printing.comments import Comments
 from tilewright.ir.printing.expressions import render_enum
 from tilewright.ir.printing.printer import Printer
 from tilewright.ir.types import Type, render_type
@@ -102,6 +103,7 @@ def _print_functions(
     for function in functions.values():
         printer = Printer(prefix, concise=concise, receiver=receiver)
         printer.names.share(free)
+        printer.comments = Comments(function.body_text)
         _print_function(function, printer)
         chunks.append(printer.lines)
     lines = [f'{label} = {prefix}.dynamic("{symbol.name}")' for symbol, label in free.items()]

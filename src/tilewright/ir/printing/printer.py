@@ -11,6 +11,7 @@ from typing import Any, cast
 from tilewright.ir.affine import Access, Expr, Symbol, symbols
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import ties_of
+from tilewright.ir.printing.comments import Comments
 from tilewright.ir.printing.expressions import (
     ATOM,
     PRECEDENCE,
@@ -61,6 +62,7 @@ class Printer(AttrRenderer):
         self._heights: dict[Operation | None, int] = {}
         self._nested: set[Operation] = set()
         self._pending: list[Operation] = []
+        self.comments = Comments(None)
 
     # -- lines -----------------------------------------------------------------------------
 
@@ -296,7 +298,24 @@ class Printer(AttrRenderer):
             self.statement(op)
 
     def statement(self, op: Operation) -> None:
-        """Writes one operation as a statement."""
+        """Writes one operation as a statement, with the comments that its author gave it."""
+        if not self.comments.pending:
+            self._statement(op)
+            return
+        before = self.comments.pending
+        start = len(self.lines)
+        for text in self.comments.take_leading(op):
+            self.line(text)
+        first = len(self.lines)
+        trailing = self.comments.take_trailing(op)
+        self._statement(op)
+        if len(self.lines) == first:
+            del self.lines[start:]
+            self.comments.pending = before
+        elif trailing:
+            self.lines[first] += "  " + "  ".join(trailing)
+
+    def _statement(self, op: Operation) -> None:
         if op.opdef.syntax is not None:
             op.opdef.syntax(op, self)
             return
