@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,20 @@ from tilewright.ir.core import Program
 from tilewright.ir.verify import verify
 from tilewright.jit.kernels import NativeKernel
 from tilewright.passes.pipeline import lower
+from tilewright.runtime import DistributedConfig
 
 
 def run(program: Program, *args: Any, entry: str = "main", **options: Any) -> tuple[Any, ...]:
     """One interpreted call of a verified program."""
     return Interpreter(verify(program), **options).run(entry, args)
+
+
+def run_on_ranks(program: Program, *args: Any, ranks: int = 1) -> None:
+    """One call in which every rank runs machine code."""
+    config = DistributedConfig(device_ids=list(range(ranks)))
+    made: Any = ir.compile(program, distributed_config=config)
+    assert made.kernel.together.is_compiled, made.explain()
+    made(*args)
 
 
 def compiled(program: Program) -> Any:
@@ -39,11 +47,8 @@ def run_lowered(program: Program, *args: Any) -> None:
 
 RUNNERS = (run, run_lowered, run_compiled)
 """Every way to run a program; all give the same."""
-
-
-def copies(args: Any) -> list[Any]:
-    """Arguments of their own for each way to run."""
-    return [copy(arg) for arg in args]
+RANKED = (run, run_on_ranks)
+"""Every way to run a program of several ranks."""
 
 
 def array(*shape: int, seed: int = 0) -> Any:

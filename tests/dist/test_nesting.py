@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,23 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.language.distributed as pld
-from dist.running import array, run, zeros
+from dist.running import RANKED, array, zeros
+from dist.running import run as interpreted
 from dist.test_ranks import ONE, TWO, S, W
 from tilewright import ir
 from tilewright.errors import Deadlock, IndexOutOfBounds
 
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
+
+
+Run = Callable[..., object]
+
+
+@pytest.fixture(params=RANKED, ids=lambda runner: runner.__name__)
+def run(request: pytest.FixtureRequest) -> Run:
+    """Each way to run a program; all give the same."""
+    way: Any = request.param
+    return way
 
 
 @pl.program
@@ -36,8 +48,9 @@ class Groups:
         return pl.store(pl.load(w, [0, 0], [1, 64]), [0, 0], y)
 
     @pl.function(type=GROUP)
-    def chip(self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S],
-             r: pl.Scalar[pl.INT32]) -> ONE:
+    def chip(
+        self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S], r: pl.Scalar[pl.INT32]
+    ) -> ONE:
         y = self.vector(w, s, r, y)
         self.cube(x)
         return y
@@ -52,13 +65,13 @@ class Groups:
             self.chip(x[r], y[r], w, s, r, device=r)
 
 
-def test_ranks_run_groups() -> None:
+def test_ranks_run_groups(run: Run) -> None:
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     run(Groups, x, y, ranks=2)
     np.testing.assert_array_equal(y, x[::-1])
 
 
-def test_a_group_that_waits_for_a_rank_that_is_not_there_names_its_place() -> None:
+def test_a_group_that_waits_for_a_rank_that_is_not_there_names_its_place(run: Run) -> None:
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     before = threading.active_count()
     with pytest.raises(IndexOutOfBounds, match="rank 1 of 1") as caught:
@@ -71,8 +84,14 @@ def test_a_group_that_waits_for_a_rank_that_is_not_there_names_its_place() -> No
 @pl.program
 class OneFails:
     @pl.function(type=pl.FunctionType.InCore)
-    def chip(self, table: pl.Tensor[[1, 2], pl.INT32], x: ONE, s: pl.InOut[S],
-             r: pl.Scalar[pl.INDEX], y: pl.Out[ONE]) -> ONE:
+    def chip(
+        self,
+        table: pl.Tensor[[1, 2], pl.INT32],
+        x: ONE,
+        s: pl.InOut[S],
+        r: pl.Scalar[pl.INDEX],
+        y: pl.Out[ONE],
+    ) -> ONE:
         at = pl.cast(pl.read(table, [0, r]), pl.INDEX)
         y = pl.store(pl.load(x, [at, 0], [1, 64]), [0, 0], y)
         s = pld.tensor.barrier(s)
@@ -86,7 +105,7 @@ class OneFails:
             self.chip(table, x[r], s, r, y[r], device=r)
 
 
-def test_a_fault_on_one_rank_ends_all_and_is_raised_at_its_line() -> None:
+def test_a_fault_on_one_rank_ends_all_and_is_raised_at_its_line(run: Run) -> None:
     before = threading.active_count()
     table: Any = np.array([[0, 5]], np.int32)
     with pytest.raises(IndexOutOfBounds) as caught:
@@ -95,7 +114,7 @@ def test_a_fault_on_one_rank_ends_all_and_is_raised_at_its_line() -> None:
     assert threading.active_count() == before
 
 
-def test_ranks_that_all_wait_are_named_by_their_lines() -> None:
+def test_ranks_that_all_wait_are_named_by_their_lines(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
@@ -115,7 +134,7 @@ def test_ranks_that_all_wait_are_named_by_their_lines() -> None:
     assert all(span is not None for _, span in caught.value.notes)
 
 
-def test_a_deferred_wait_delays_the_end_of_its_task_only() -> None:
+def test_a_deferred_wait_delays_the_end_of_its_task_only(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
@@ -144,7 +163,7 @@ def test_a_deferred_wait_delays_the_end_of_its_task_only() -> None:
     ir.assert_structural_equal(pl.parse(P.as_python()), P)
 
 
-def test_a_run_takes_the_same_course_every_time() -> None:
+def test_an_interpreted_run_takes_the_same_course_every_time() -> None:
     @pl.function
     def main(out: pl.InOut[pl.Tensor[[1, 64], pl.FP32]]):
         for i in pl.spmd(5):
@@ -157,6 +176,6 @@ def test_a_run_takes_the_same_course_every_time() -> None:
     found = []
     for _ in range(3):
         out = zeros(1, 64)
-        run(program, out)
+        interpreted(program, out)
         found.append(out)
     assert (found[0] == found[1]).all() and (found[1] == found[2]).all() and found[0].any()

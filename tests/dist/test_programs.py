@@ -33,7 +33,7 @@ def test_a_program_with_a_host_runs_on_as_many_ranks_as_devices() -> None:
     np.testing.assert_array_equal(y, x[::-1])
     assert compiled.explain().splitlines() == [
         "main: interpreted, because it starts functions on ranks",
-        "chip: interpreted, because it waits for others, or asks which one it is",
+        "chip: a kernel of its own",
     ]
 
 

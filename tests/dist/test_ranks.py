@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.language.distributed as pld
-from dist.running import array, run, zeros
+from dist.running import RANKED, array, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock, IndexOutOfBounds
 
@@ -20,13 +21,24 @@ ONE = pl.Tensor[[1, 64], pl.FP32]
 TWO = pl.Tensor[[2, 1, 64], pl.FP32]
 
 
+Run = Callable[..., object]
+
+
+@pytest.fixture(params=RANKED, ids=lambda runner: runner.__name__)
+def run(request: pytest.FixtureRequest) -> Run:
+    """Each way to run a program; all give the same."""
+    way: Any = request.param
+    return way
+
+
 @pl.program
 class Ring:
     """Each rank sends its row to the other one."""
 
     @pl.function(type=pl.FunctionType.InCore)
-    def chip(self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S],
-             r: pl.Scalar[pl.INT32]) -> ONE:
+    def chip(
+        self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S], r: pl.Scalar[pl.INT32]
+    ) -> ONE:
         peer = 1 - r
         w = pld.tensor.put(w, peer, x)
         pld.system.notify(s, peer, [0, 0], 1, op=pld.NotifyOp.Set)
@@ -43,7 +55,7 @@ class Ring:
             self.chip(x[r], y[r], w, s, r, device=r)
 
 
-def test_ranks_exchange_what_they_have() -> None:
+def test_ranks_exchange_what_they_have(run: Run) -> None:
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     run(Ring, x, y, ranks=2)
     np.testing.assert_array_equal(y, x[::-1])
@@ -56,7 +68,7 @@ def test_a_host_prints_and_reads_back() -> None:
     ir.assert_structural_equal(pl.parse(text), Ring)
 
 
-def test_a_device_outside_the_world_is_refused() -> None:
+def test_a_device_outside_the_world_is_refused(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
@@ -102,7 +114,7 @@ def waiting(first_waits: bool) -> ir.Program:
     return P
 
 
-def test_waiting_before_notifying_is_a_deadlock() -> None:
+def test_waiting_before_notifying_is_a_deadlock(run: Run) -> None:
     run(waiting(first_waits=False), ranks=2)
     with pytest.raises(Deadlock) as caught:
         run(waiting(first_waits=True), ranks=2)
@@ -120,15 +132,22 @@ def collective(body: Any) -> ir.Program:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
-        def chip(self, x: pl.Tensor[[RANKS, 8], pl.FP32], y: pl.Out[pl.Tensor[[RANKS, 8], pl.FP32]],
-                 w: pl.InOut[pld.DistributedTensor[[RANKS, 8], pl.FP32]],
-                 s: pl.InOut[pld.DistributedTensor[[RANKS, 1], pl.INT32]]):
+        def chip(
+            self,
+            x: pl.Tensor[[RANKS, 8], pl.FP32],
+            y: pl.Out[pl.Tensor[[RANKS, 8], pl.FP32]],
+            w: pl.InOut[pld.DistributedTensor[[RANKS, 8], pl.FP32]],
+            s: pl.InOut[pld.DistributedTensor[[RANKS, 1], pl.INT32]],
+        ):
             w = body(x, w, s)
             y = pl.store(pl.load(w, [0, 0], [RANKS, 8]), [0, 0], y)
 
         @pl.function(level=HOST, role=ORCHESTRATOR)
-        def main(self, x: pl.Tensor[[RANKS, RANKS, 8], pl.FP32],
-                 y: pl.Out[pl.Tensor[[RANKS, RANKS, 8], pl.FP32]]):
+        def main(
+            self,
+            x: pl.Tensor[[RANKS, RANKS, 8], pl.FP32],
+            y: pl.Out[pl.Tensor[[RANKS, RANKS, 8], pl.FP32]],
+        ):
             wb = pld.alloc_window_buffer([RANKS, 8], dtype=pl.FP32)
             sb = pld.alloc_window_buffer([RANKS, 1], dtype=pl.INT32)
             for r in pl.range(pld.world_size()):
@@ -195,31 +214,41 @@ def scattered_of(x: Any) -> Any:
     ],
     ids=["allreduce", "allreduce-max", "reduce_scatter", "all_to_all", "allgather", "broadcast"],
 )
-def test_collectives_give_every_rank_its_result(body: Any, wanted: Any) -> None:
+def test_collectives_give_every_rank_its_result(run: Run, body: Any, wanted: Any) -> None:
     x, y = array(RANKS, RANKS, 8), zeros(RANKS, RANKS, 8)
     run(collective(body), x, y, ranks=RANKS)
     np.testing.assert_allclose(y, wanted(x), rtol=1e-6)
 
 
-def test_rows_of_different_counts_are_exchanged() -> None:
+def test_rows_of_different_counts_are_exchanged(run: Run) -> None:
     counts = pl.Tensor[[2], pl.INT32]
     data = pl.Tensor[[2, 4, 8], pl.FP32]
 
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
-        def chip(self, x: data, send: counts, y: pl.Out[data], got: pl.Out[counts],
-                 w: pl.InOut[pld.DistributedTensor[[2, 4, 8], pl.FP32]],
-                 c: pl.InOut[pld.DistributedTensor[[2], pl.INT32]],
-                 s: pl.InOut[pld.DistributedTensor[[2, 1], pl.INT32]]):
+        def chip(
+            self,
+            x: data,
+            send: counts,
+            y: pl.Out[data],
+            got: pl.Out[counts],
+            w: pl.InOut[pld.DistributedTensor[[2, 4, 8], pl.FP32]],
+            c: pl.InOut[pld.DistributedTensor[[2], pl.INT32]],
+            s: pl.InOut[pld.DistributedTensor[[2, 1], pl.INT32]],
+        ):
             w, c = pld.tensor.all_to_all_v(x, w, s, send, c)
             y[:] = pl.load(w, [0, 0, 0], [2, 4, 8])
             got[:] = pl.load(c, [0], [2])
 
         @pl.function(level=HOST, role=ORCHESTRATOR)
-        def main(self, x: pl.Tensor[[2, 2, 4, 8], pl.FP32], send: pl.Tensor[[2, 2], pl.INT32],
-                 y: pl.Out[pl.Tensor[[2, 2, 4, 8], pl.FP32]],
-                 got: pl.Out[pl.Tensor[[2, 2], pl.INT32]]):
+        def main(
+            self,
+            x: pl.Tensor[[2, 2, 4, 8], pl.FP32],
+            send: pl.Tensor[[2, 2], pl.INT32],
+            y: pl.Out[pl.Tensor[[2, 2, 4, 8], pl.FP32]],
+            got: pl.Out[pl.Tensor[[2, 2], pl.INT32]],
+        ):
             wb = pld.alloc_window_buffer([2, 4, 8], dtype=pl.FP32)
             cb = pld.alloc_window_buffer([2], dtype=pl.INT32)
             sb = pld.alloc_window_buffer([2, 1], dtype=pl.INT32)
@@ -238,12 +267,13 @@ def test_rows_of_different_counts_are_exchanged() -> None:
     assert not y[1, 1].any()
 
 
-def test_tiles_go_into_and_come_from_other_ranks() -> None:
+def test_tiles_go_into_and_come_from_other_ranks(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)
-        def chip(self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S],
-                 r: pl.Scalar[pl.INT32]):
+        def chip(
+            self, x: ONE, y: pl.Out[ONE], w: pl.InOut[W], s: pl.InOut[S], r: pl.Scalar[pl.INT32]
+        ):
             t = pl.load(x, [0, 0], [1, 64])
             pld.tile.remote_store(t, w, r, [0, 0])
             pld.system.notify(s, 1 - r, [1, 0], 1, op=pld.NotifyOp.AtomicAdd)
@@ -266,7 +296,7 @@ def test_tiles_go_into_and_come_from_other_ranks() -> None:
     np.testing.assert_array_equal(y, x - x[::-1])
 
 
-def test_a_host_may_combine_the_windows_of_its_ranks() -> None:
+def test_a_host_may_combine_the_windows_of_its_ranks(run: Run) -> None:
     @pl.program
     class P:
         @pl.function(type=pl.FunctionType.InCore)

@@ -51,7 +51,7 @@ def handles(*opdefs: OpDef[..., Any]) -> Callable[[Handler], Handler]:
 class Emitter:
     """Writes one function as Python text."""
 
-    def __init__(self, function: Function, mode: Mode, callees: Mapping[str, Any]) -> None:
+    def __init__(self, function: Function, mode: Mode, callees: Mapping[Any, Any]) -> None:
         self.function = function
         self.mode = mode
         self.callees = callees

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -116,20 +117,32 @@ class RankLaunches:
         if not any(self.queues):
             return
         parent = me()
+        queues, self.queues = self.queues, [[] for _ in range(self.size)]
+        if parent.world is not None and parent.world.run is not None:
+            parent.world.run(parent.world, [on_ranks(r, queue) for r, queue in enumerate(queues)])
+            return
         actors: list[Actor] = []
         jobs: list[Callable[[], None]] = []
-        for rank, queue in enumerate(self.queues):
+        for rank, queue in enumerate(queues):
             actor = Actor(parent.stage, parent, f"rank {rank}", parent.locate)
             actor.rank, actor.size = rank, self.size
             actors.append(actor)
             jobs.append(lambda rank=rank, queue=queue: _run_rank(rank, queue))
-        self.queues = [[] for _ in range(self.size)]
         run_together(actors, jobs)
+
+
+def on_ranks(rank: int, queue: Sequence[Launch]) -> list[Callable[[], None]]:
+    """What one rank runs, one after the other."""
+    return [partial(_launch_on, rank, launch) for launch in queue]
+
+
+def _launch_on(rank: int, launch: Launch) -> None:
+    launch.run(tuple(on_rank(arg, rank) for arg in launch.args))
 
 
 def _run_rank(rank: int, queue: Sequence[Launch]) -> None:
     for launch in queue:
-        launch.run(tuple(on_rank(arg, rank) for arg in launch.args))
+        _launch_on(rank, launch)
         me().settle()
 
 

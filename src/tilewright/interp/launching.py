@@ -20,11 +20,11 @@ from tilewright.interp.ownership import LOOPS, tied_pairs
 from tilewright.interp.support import NAMESPACE
 from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
 from tilewright.ir.core import Function, Operation, Value
-from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
-from tilewright.ir.types import DistributedTensorType, ShapedType
-from tilewright.ops import comm, control, creation, memory, shape, task
+from tilewright.ir.enums import AtomicType, ForKind, FunctionType, Level, ScopeMode
+from tilewright.ir.types import ShapedType
+from tilewright.ops import control, creation, memory, shape, task
 from tilewright.ops.extents import DIM_OPS
-from tilewright.ops.facts import CORES
+from tilewright.ops.facts import CORES, is_host_collective
 from tilewright.ops.regions import region as window_of
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat)
@@ -127,7 +127,7 @@ class LaunchingEmitter(NotingEmitter):
             emit_part(self, op)
         elif op.opdef is memory.assemble and op.attrs["valid"] is None:
             emit_put(self, op)
-        elif is_host_collective(self, op):
+        elif self.kind == "rank" and is_host_collective(op):
             emit_everywhere(self, op)
         else:
             if looks_at_data(op):
@@ -233,17 +233,9 @@ def emit_put(e: LaunchingEmitter, op: Operation) -> None:
     e.text.line(f"{e.define(op.result)} = put_part({args})")
 
 
-def is_host_collective(e: LaunchingEmitter, op: Operation) -> bool:
-    """True for communication that a host starts on every rank."""
-    if e.kind != "rank" or op.opdef.effect is not Effect.COMM:
-        return False
-    windows = any(isinstance(value.type, DistributedTensorType) for value in op.inputs)
-    return windows and op.opdef is not comm.window
-
-
 def emit_everywhere(e: LaunchingEmitter, op: Operation) -> None:
     """A collective, started on every rank."""
-    function = e.text.constant(_evaluate(op), "f")
+    function = e.text.constant(e.callees.get(op) or _evaluate(op), "f")
     args = [e.entry(entry) for entry in op.operands]
     e.text.line(f"{e.launches}.everywhere({', '.join([function, *args])})")
     for result, position in op.opdef.tied.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,18 +54,30 @@ class Crew:
         return found
 
 
-class World:
-    """The ranks of one run and the windows that they share."""
+RunRanks = Callable[["World", Sequence[Sequence[Callable[[], None]]]], None]
+"""Runs what each rank has to do, all ranks at the same time."""
+LINE = 64
 
-    def __init__(self, size: int) -> None:
+
+class World:
+    """The ranks of one run and the windows that they share; `run` runs compiled code on them.
+
+    A window is one block with a row for each rank: its parts are equally far apart.
+    """
+
+    def __init__(self, size: int, run: RunRanks | None = None) -> None:
         self.size = size
+        self.run = run
         self.everybody = Gate(size)
+        self.blocks: list[Any] = []
         self.windows: list[list[Any]] = []
         self.gate = np.zeros(GATE_SHAPE, np.int64)
 
     def allocate(self, nbytes: int) -> Symmetric:
         """A window of zeros on every rank."""
-        parts = [np.zeros(nbytes, np.uint8) for _ in range(self.size)]
+        block = np.zeros((self.size, -(-nbytes // LINE) * LINE), np.uint8)
+        parts = [row[:nbytes] for row in block]
+        self.blocks.append(block)
         self.windows.append(parts)
         return Symmetric(parts)
 

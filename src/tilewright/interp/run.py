@@ -32,7 +32,7 @@ from tilewright.interp import (
 from tilewright.interp.buffers import as_buffer, fill_with_poison
 from tilewright.interp.emit import Emitter, Mode
 from tilewright.interp.launching import LaunchingEmitter
-from tilewright.interp.meeting import World
+from tilewright.interp.meeting import RunRanks, World
 from tilewright.interp.participants import Actor, Place, as_actor
 from tilewright.interp.support import overlap
 from tilewright.ir.core import Function, Operation, Program, Value
@@ -53,7 +53,9 @@ class Interpreter:
     `matmul(c, a, b, ...)`), so that whole programs compare exactly with compiled code. `checked`
     poisons fresh memory and Out parameters, and runs independent iterations and tasks in a shuffled
     order. `ranks` says how many ranks a host starts. `natives` are functions that something else
-    runs: by name, what takes the arguments and gives the tuple of what the function returns.
+    runs: by name, what takes the arguments and gives the tuple of what the function returns. With
+    `run_ranks` every function that a host starts, and every collective of its own, is one of them,
+    a collective by its operation; they are run by it.
     """
 
     def __init__(
@@ -63,17 +65,18 @@ class Interpreter:
         words: Any = None,
         checked: bool = False,
         ranks: int = 1,
-        natives: Mapping[str, Callable[..., tuple[Any, ...]]] | None = None,
+        natives: Mapping[Any, Callable[..., tuple[Any, ...]]] | None = None,
+        run_ranks: RunRanks | None = None,
     ) -> None:
         self.program = program
         self.ranks = ranks
+        self.run_ranks = run_ranks
         self.facts = Facts(program)
         self.mode = Mode(words, checked, self.facts)
-        self._callables: dict[str, Callable[..., tuple[Any, ...]]] = {}
+        self._callables: dict[Any, Callable[..., tuple[Any, ...]]] = dict(natives or {})
         self._texts: dict[str, Emitter] = {}
         for name, function in program.functions.items():
-            if natives and name in natives:
-                self._callables[name] = natives[name]
+            if name in self._callables:
                 continue
             emitter = LaunchingEmitter(function, self.mode, self._callables)
             self._callables[name] = emitter.emit()
@@ -113,7 +116,7 @@ class Interpreter:
             return nullcontext()
         actor = as_actor(self._line)
         if self.ranks > 1 or self.facts.is_host(self.program[entry]):
-            actor.size, actor.world = self.ranks, World(self.ranks)
+            actor.size, actor.world = self.ranks, World(self.ranks, self.run_ranks)
             actor.gate = actor.world.gate
         return running_as(actor)
 

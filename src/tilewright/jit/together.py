@@ -1,12 +1,12 @@
-"""Programs that are more than one kernel: ranks, groups, recorded graphs.
+"""Programs that are more than one kernel: ranks, recorded graphs.
 
-The function that starts others is interpreted; every function that runs alone is a kernel of its
-own. Functions that wait for each other are interpreted too, a thread for each participant.
+The function that starts others is interpreted; what it starts are kernels of their own, a thread
+for each rank. Where one of those that wait for each other cannot be compiled, all are interpreted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -14,17 +14,22 @@ from typing import Any, cast
 from tilewright.abi import Manifest
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
 from tilewright.interp import Interpreter
-from tilewright.ir.core import Block, Function, Operation, Program
-from tilewright.ir.enums import ForKind, FunctionType, Role
+from tilewright.interp.meeting import World
+from tilewright.ir.builder import Builder, finish_program
+from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.enums import ForKind, FunctionType, ParamDirection, Role
+from tilewright.ir.opdef import ties_of
+from tilewright.ir.rewrite import Cloner
 from tilewright.ir.types import ScalarType, TensorType
 from tilewright.jit.build import Artifact, build
 from tilewright.jit.kernels import InterpretedKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
 from tilewright.ops import control, host
-from tilewright.ops.facts import Facts, callees
+from tilewright.ops.facts import Facts, callees, is_host_collective
 from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
+from tilewright.runtime.stage import Communicator, Member, Stage, Window
 
 Native = Callable[..., tuple[Any, ...]]
 BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
@@ -52,12 +57,15 @@ class Together:
 
     reason: str
     children: dict[str, Artifact] = field(default_factory=dict[str, Artifact])
+    collectives: dict[Operation, Artifact] = field(default_factory=dict[Operation, Artifact])
+    is_compiled: bool = False
     interpreted: dict[str, str] = field(default_factory=dict[str, str])
     graphs: dict[str, GraphRecord] = field(default_factory=dict[str, GraphRecord])
 
-    def natives(self) -> dict[str, Native]:
-        """Each kernel as the interpreter calls it."""
-        return {name: self._native(name, child) for name, child in self.children.items()}
+    def natives(self) -> dict[Any, Native]:
+        """Each kernel as the interpreter calls it, collectives of a host by operation."""
+        made: dict[Any, Native] = {name: self._native(name, c) for name, c in self.children.items()}
+        return made | {op: _of_values(self._native("", c)) for op, c in self.collectives.items()}
 
     def _native(self, name: str, child: Artifact) -> Native:
         record = self.graphs.get(name)
@@ -78,6 +86,11 @@ class Together:
         lines += [f"{name}: interpreted, because {why}" for name, why in self.interpreted.items()]
         lines += [f"{name}: a kernel of its own" for name in self.children]
         return "\n".join(lines)
+
+
+def _of_values(native: Native) -> Native:
+    """A kernel called with the operands of an operation: without those that are absent."""
+    return lambda *operands: native(*(each for each in operands if each is not None))
 
 
 class SeveralKernels(Exception):
@@ -114,7 +127,10 @@ def build_together(
     together = Together(reason)
     facts = Facts(program)
     divide(program, entry, options, facts, together)
+    stay_together(facts, together)
     calling = calling_of(program[entry])
+    if facts.is_host(program[entry]) and not together.interpreted:
+        compile_collectives(program, entry, options, together)
     kernel = TogetherKernel(program, entry, together, ranks)
     return Artifact(entry, calling, kernel, program)
 
@@ -130,21 +146,72 @@ def divide(
             if function is None or name in seen:
                 continue
             seen.add(name)
-            why = why_interpreted(facts, function)
-            if why is None:
-                together.children[name] = build(program, name, options)
-                if function.func_type is FunctionType.Graph:
-                    together.graphs[name] = GraphRecord(name)
-            else:
+            is_started = facts.is_host(program[entry])
+            why = why_interpreted(facts, function, is_started)
+            try:
+                if why is None:
+                    together.children[name] = build(program, name, options)
+            except UnsupportedFeatureError as error:
+                if not facts.needs_participants(name):
+                    raise
+                why = error.message
+            if why is not None:
                 together.interpreted[name] = why
                 pending.append(name)
+            elif function.func_type is FunctionType.Graph:
+                together.graphs[name] = GraphRecord(name)
 
 
-def why_interpreted(facts: Facts, function: Function) -> str | None:
-    """Why a function cannot be a kernel of its own, or None."""
+def stay_together(facts: Facts, together: Together) -> None:
+    """Where one of those that wait for each other is interpreted, all of them are."""
+    if any(map(facts.communicates, together.interpreted)):
+        for name in [*filter(facts.communicates, together.children)]:
+            del together.children[name]
+            together.interpreted[name] = "it waits for others, one of which is interpreted"
+
+
+def compile_collectives(
+    program: Program, entry: str, options: CompileOptions, together: Together
+) -> None:
+    """Each collective that a host starts on its ranks, as a kernel; with it all are kernels."""
+    for op in program[entry].body.walk():
+        if is_host_collective(op):
+            alone = collective_program(op)
+            together.collectives[op] = build(alone, collective_name(op), options)
+    together.is_compiled = True
+
+
+def collective_program(op: Operation) -> Program:
+    """A program whose function, called after the operation, does it to its arguments."""
+    name = collective_name(op)
+    builder, block = Builder(), Block()
+    params = [Value(value.type, f"x{k}") for k, value in enumerate(op.inputs)]
+    copies = dict(zip(op.inputs, params))
+    with builder, builder.inside(block):
+        cloner = Cloner(builder, dict(copies))
+        cloner.clone(op)
+        written = {old: cloner.value(new) for new, old in ties_of(op)}
+        control.return_((), tuple(written[v] for v in op.inputs if v in written))
+    ways = tuple(
+        ParamDirection.InOut if value in written else ParamDirection.In for value in op.inputs
+    )
+    function = Function(name, ways, Block(tuple(params), block.ops), (), span=op.span)
+    return finish_program(name, {name: function})
+
+
+def collective_name(op: Operation) -> str:
+    """What the function of a collective is called."""
+    return op.name.replace(".", "_")
+
+
+def why_interpreted(facts: Facts, function: Function, is_started: bool) -> str | None:
+    """Why a function cannot be a kernel of its own, or None.
+
+    One that a host has `is_started` on a rank is all that runs there.
+    """
     if function.role is Role.SubWorker or any(op.opdef is host.python for op in function.body.ops):
         return "its body is Python"
-    if facts.needs_participants(function.name):
+    if facts.needs_participants(function.name) and not is_started:
         return "it waits for others, or asks which one it is"
     if not all(isinstance(p.type, (TensorType, ScalarType)) for p in function.params):
         return "it takes what only the device has"
@@ -155,10 +222,11 @@ class TogetherKernel(InterpretedKernel):
     """A program whose participants are interpreted and whose kernels are compiled."""
 
     def __init__(self, program: Program, entry: str, together: Together, ranks: int) -> None:
-        natives: Mapping[str, Native] = together.natives()
-        super().__init__(program, entry, Manifest(name=entry), ranks=ranks, natives=natives)
+        natives: Mapping[Any, Native] = together.natives()
+        options = {"ranks": ranks, "run_ranks": run_ranks if together.is_compiled else None}
+        super().__init__(program, entry, Manifest(name=entry), natives=natives, **options)
         self.together = together
-        self._remake = partial(Interpreter, program, ranks=ranks)
+        self._remake = partial(Interpreter, program, **options)
         self._natives = natives
 
     def bind(self, callbacks: Mapping[str, Any]) -> None:
@@ -167,6 +235,32 @@ class TogetherKernel(InterpretedKernel):
         natives = {**self._natives, **given}
         self._make = lambda: self._remake(natives=natives)
         self.__dict__.pop("interpreter", None)
+
+
+def run_ranks(world: World, queues: Sequence[Sequence[Callable[[], None]]]) -> None:
+    """Runs what each rank has to do, all kernels, on a thread for each."""
+    windows = [window_of(block) for block in world.blocks]
+    stage = Stage()
+    stage.running = 1
+    members = [
+        Member(stage, f"rank {rank}", Communicator(stage, rank, world.size, windows))
+        for rank in range(world.size)
+    ]
+    stage.run(members, [partial(run_queue, queue) for queue in queues])
+    if stage.error is not None:
+        raise stage.error
+
+
+def run_queue(queue: Sequence[Callable[[], None]]) -> None:
+    """One kernel after the other."""
+    for launch in queue:
+        launch()
+
+
+def window_of(block: Any) -> Window:
+    """Where a window is in memory."""
+    begin: int = block.ctypes.data
+    return begin, begin + block.nbytes, block.strides[0]
 
 
 def _returning_tuple(body: Any) -> Native:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from tilewright.ir.core import Block, Function, Operation, Program
 from tilewright.ir.enums import Effect, ForKind, FunctionType, Level, Role, SplitMode
+from tilewright.ir.types import DistributedTensorType
 from tilewright.ops import comm, control, host, pipe, sync, task
 
 WHO = (task.block_index, task.block_count, task.lane_index)
@@ -39,6 +40,12 @@ def communicates(op: Operation) -> bool:
     hints = (sync.set_ffts_, sync.invalidate, host.python)
     is_comm = op.opdef.effect is Effect.COMM and op.opdef not in (*ALONE, *hints)
     return waits(op) if op.opdef is pipe.gather else is_comm
+
+
+def is_host_collective(op: Operation) -> bool:
+    """True for communication that a host starts on every rank, if a host does it."""
+    windows = any(isinstance(value.type, DistributedTensorType) for value in op.inputs)
+    return windows and op.opdef.effect is Effect.COMM and op.opdef is not comm.window
 
 
 class Facts:

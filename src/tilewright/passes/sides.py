@@ -93,9 +93,14 @@ def require_plain(inliner: Inliner, ops: Sequence[Operation]) -> None:
             own = op.results[: len(op.results) - len(op.attrs["tied_args"])]
             if used.intersection(own):
                 raise UnsupportedFeatureError("a side of a group uses what another gives", op.span)
-        elif op.opdef not in QUIET and any(isinstance(v.type, ShapedType) for v in op.inputs):
-            if not op.opdef.terminator:
-                raise UnsupportedFeatureError(f"a group does {op.name} between its calls", op.span)
+        elif looks_at_data(op):
+            raise UnsupportedFeatureError(f"a group does {op.name} between its calls", op.span)
+
+
+def looks_at_data(op: Operation) -> bool:
+    """True for what both sides of a group would do, and on memory."""
+    is_quiet = op.opdef in QUIET or op.opdef.terminator
+    return not is_quiet and any(isinstance(value.type, ShapedType) for value in op.inputs)
 
 
 def emit_sides(inliner: Inliner, ops: Sequence[Operation], facts: Facts) -> None:

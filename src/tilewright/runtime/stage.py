@@ -26,7 +26,7 @@ from tilewright.abi import (
     Manifest,
     WaitKind,
 )
-from tilewright.errors import Deadlock
+from tilewright.errors import CancelledError, Deadlock
 from tilewright.runtime import hands
 from tilewright.runtime.context import AlignedMemory, Context, current_context
 
@@ -141,9 +141,9 @@ class Stage:
         self.cancel.value = 1
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Ends every participant; the first error is the one that is raised."""
+        """Ends every participant; the first error is raised, but for those that say one gave up."""
         with self.lock:
-            if not self.is_stopped:
+            if self.error is None and not (self.is_stopped and isinstance(error, CancelledError)):
                 self.error = error
             self.give_up()
             self.ring()
