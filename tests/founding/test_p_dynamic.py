@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
 
 import numpy as np
 import pytest
 
 import tilewright.language as pl
 from tilewright import errors
+from tilewright.ir.affine import maximum
+from tilewright.ir.types import TensorType
+from tilewright.jit._tensor_meta import meta_of, snapshot_of
+from tilewright.jit.specializer import DynDim, TensorMeta
 
 F32 = np.float32
 M = pl.dynamic("M")
@@ -138,12 +142,35 @@ def test_a_bare_parameter_without_an_argument_is_named() -> None:
         bare.compile()
 
 
-def test_p052_placeholders_say_that_they_are() -> None:
-    from tilewright.jit.specializer import DynDim, TensorMeta
+def test_p046_a_scalar_is_a_number_a_dimension_an_expression_or_unknown() -> None:
+    n = pl.dynamic("n")
+    width = n * 8
+    assert snapshot_of(16) == 16 and snapshot_of(None) is None
+    assert snapshot_of(n + 0) == DynDim(n)
+    assert snapshot_of(width) == (ast.Mult, (DynDim(n), 8))
+    assert snapshot_of(n // 2 + M) == (ast.Add, ((ast.FloorDiv, (DynDim(n), 2)), DynDim(M)))
+    assert snapshot_of(n % 4) == (ast.Mod, (DynDim(n), 4))
+    assert snapshot_of(n * 2 - 3) == (ast.Sub, ((ast.Mult, (DynDim(n), 2)), 3))
+    assert snapshot_of(maximum(n, M)) is None
 
+
+def test_p047_aliases_keep_a_snapshot_and_arithmetic_makes_another() -> None:
+    n, other = pl.dynamic("n"), pl.dynamic("n")
+    width = n * 8
+    before = snapshot_of(width)
+    alias, n = width, other
+    assert snapshot_of(alias) == before != snapshot_of(n * 8)
+    assert snapshot_of(alias + 1) == (ast.Add, (before, 1))
+
+
+def test_p052_placeholders_say_that_they_are() -> None:
+    meta = meta_of(TensorType((M * 8, 4), pl.FP32), "t")
+    assert meta is not None and isinstance(meta.shape[0], DynDim)
+    again = meta_of(meta.type, "u")
+    assert again == meta and again.shape[0].synthesized, "where it goes, it stays a placeholder"
     assert not DynDim(M).synthesized
-    meta: Any = TensorMeta((DynDim(M), 4), pl.FP32)
-    assert str(meta.type) == "pl.Tensor[[M, 4], pl.FP32]"
+    declared = TensorMeta((DynDim(M), 4), pl.FP32)
+    assert str(declared.type) == "pl.Tensor[[M, 4], pl.FP32]"
 
 
 @pl.jit

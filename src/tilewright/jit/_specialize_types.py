@@ -13,15 +13,25 @@ from tilewright.ir.enums import TensorLayout
 from tilewright.ir.types import Dim, TensorType, TensorView
 
 
+class Placeholder(DynVar):
+    """The symbol of an extent that is an expression; the callee reads it from its tensor."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class DynDim:
-    """A dimension that run time knows. Two are the same when their symbols are one object.
-
-    `synthesized` marks a placeholder that inference made for an extent no symbol names.
-    """
+    """A dimension that run time knows. Two are the same when their symbols are one object."""
 
     symbol: Symbol
-    synthesized: bool = False
+
+    @property
+    def synthesized(self) -> bool:
+        """True for a placeholder that inference made for an extent no symbol names.
+
+        It is one wherever it goes: in annotations that are laid over, in what helpers return.
+        """
+        return isinstance(self.symbol, Placeholder)
 
     @property
     def name(self) -> str:
@@ -33,12 +43,15 @@ ShapeDim: TypeAlias = "int | DynDim"
 ScalarSnapshot: TypeAlias = (
     "int | DynDim | tuple[type[ast.operator], tuple[ScalarSnapshot, ...]] | None"
 )
-"""What is known of a scalar before parsing: a number, an extent, an expression, or nothing."""
+"""What is known of a scalar: a number, an extent, an immutable expression of them, or nothing.
+
+`n * 8` is `(ast.Mult, (n_dim, 8))`. An alias keeps it; arithmetic makes another one.
+"""
 
 
 def synthesize(label: str) -> DynDim:
     """A fresh placeholder dimension."""
-    return DynDim(DynVar(label, 0), synthesized=True)
+    return DynDim(Placeholder(label, 0))
 
 
 @dataclass(frozen=True)

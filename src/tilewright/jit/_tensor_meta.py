@@ -2,15 +2,24 @@
 
 The parser meets a call with its arguments already typed, in source order, through branches, loops
 and the returns of other helpers; so nothing is guessed from the source. An extent is an immutable
-affine expression: rebinding a name changes no extent recorded before, and an alias keeps it.
+affine expression, of which a snapshot is the readable form: rebinding a name changes no extent
+recorded before, and an alias keeps it.
 """
 
 from __future__ import annotations
 
-from tilewright.ir.affine import Expr, Symbol
+import ast
+
+from tilewright.ir.affine import Symbol, fold
 from tilewright.ir.enums import TensorLayout
 from tilewright.ir.types import Dim, TensorType, Type
-from tilewright.jit._specialize_types import DynDim, ShapeDim, TensorMeta, synthesize
+from tilewright.jit._specialize_types import (
+    DynDim,
+    ScalarSnapshot,
+    ShapeDim,
+    TensorMeta,
+    synthesize,
+)
 
 
 def meta_of(type_: Type, name: str = "d") -> TensorMeta | None:
@@ -22,26 +31,63 @@ def meta_of(type_: Type, name: str = "d") -> TensorMeta | None:
     """
     if not isinstance(type_, TensorType):
         return None
-    made: dict[Dim, DynDim] = {}
+    made: dict[ScalarSnapshot | Dim, DynDim] = {}
     shape = tuple(_shape_dim(extent, made, name) for extent in type_.shape)
     layout = TensorLayout.ND if type_.view is None else type_.view.layout
     return TensorMeta(shape, type_.dtype, layout)
 
 
-def _shape_dim(extent: Dim, made: dict[Dim, DynDim], name: str) -> ShapeDim:
-    if isinstance(extent, int):
-        return extent
-    symbol = lone_symbol(extent)
-    if symbol is not None:
+def _shape_dim(extent: Dim, made: dict[ScalarSnapshot | Dim, DynDim], name: str) -> ShapeDim:
+    snapshot = snapshot_of(extent)
+    if isinstance(snapshot, (int, DynDim)):
+        return snapshot
+    key = extent if snapshot is None else snapshot
+    return made.setdefault(key, synthesize(f"{name}_{len(made)}"))
+
+
+def snapshot_of(scalar: Dim | None) -> ScalarSnapshot:
+    """What is known of a scalar (None: nothing), as a tree of operators on dimensions."""
+    if scalar is None:
+        return None
+    try:
+        return fold(scalar, _Snapshots())
+    except _Unknown:
+        return None
+
+
+class _Unknown(Exception):
+    """An expression has no operator of Python."""
+
+
+class _Snapshots:
+    """The algebra of snapshots: numbers stand last."""
+
+    def const(self, value: int) -> ScalarSnapshot:
+        return value
+
+    def symbol(self, symbol: Symbol) -> ScalarSnapshot:
         return DynDim(symbol)
-    return made.setdefault(extent, synthesize(f"{name}_{len(made)}"))
 
+    def add(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        return ast.Add, ((b, a) if isinstance(a, int) else (a, b))
 
-def lone_symbol(extent: Expr) -> Symbol | None:
-    """The dimension that an extent is, or None."""
-    atoms = [*extent.terms]
-    alone = len(atoms) == 1 and isinstance(atoms[0], Symbol) and extent == atoms[0] + 0
-    return atoms[0] if alone and isinstance(atoms[0], Symbol) else None
+    def sub(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        return ast.Sub, (a, b)
+
+    def mul(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        return ast.Mult, ((b, a) if isinstance(a, int) else (a, b))
+
+    def floordiv(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        return ast.FloorDiv, (a, b)
+
+    def mod(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        return ast.Mod, (a, b)
+
+    def minimum(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        raise _Unknown
+
+    def maximum(self, a: ScalarSnapshot, b: ScalarSnapshot) -> ScalarSnapshot:
+        raise _Unknown
 
 
 def parameter_type(type_: Type, name: str) -> Type:
