@@ -11,16 +11,24 @@ from typing import Any
 
 
 class AliasModule(ModuleType):
-    """A module `name` that holds `contents` and finds everything else in `target`."""
+    """A module `name` that holds `contents` and finds everything else in `target`.
+
+    `absent` says, for names that are missing on purpose, what there is instead.
+    """
 
     def __init__(
-        self, name: str, target: ModuleType | None = None, contents: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        target: ModuleType | None = None,
+        contents: Mapping[str, Any] | None = None,
+        absent: Mapping[str, str] | None = None,
     ) -> None:
         of = f"of {target.__name__}" if target else "made by Tilewright"
         super().__init__(name, f"{name}: an alias {of}.")
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__ = []
         self._target = target
+        self._absent = absent or {}
         if target is not None:
             self.__file__ = target.__file__
             self.__dict__.update(_surface(target))
@@ -33,7 +41,9 @@ class AliasModule(ModuleType):
                 return getattr(target, name)
             except AttributeError:
                 pass
-        raise AttributeError(_no_such_name(self.__name__, name, target))
+        message = _no_such_name(self.__name__, name, target)
+        instead = self.__dict__.get("_absent", {}).get(name)
+        raise AttributeError(message if instead is None else f"{message}: {instead}")
 
     def __dir__(self) -> Iterable[str]:
         own = {name for name in self.__dict__ if not name.startswith("_")}

@@ -9,6 +9,15 @@ from typing import Any
 import tilewright
 from tilewright import cache, dtypes, errors, ir, jit, language, passes, runtime
 from tilewright.compat.alias_module import AliasModule
+from tilewright.compat.pypto_debug import rebuild_kernel_cpp_from_pto, torch_codegen
+from tilewright.compat.pypto_devices import (
+    BenchmarkResult,
+    ChipWorker,
+    DeviceTensor,
+    StackedDeviceTensor,
+    benchmark,
+    pto_isa_include_dir,
+)
 from tilewright.compat.pypto_runtime import (
     ScalarSpec,
     TensorSpec,
@@ -16,6 +25,7 @@ from tilewright.compat.pypto_runtime import (
     execute_compiled,
     invalidate_binary_cache,
     run,
+    to_runtime_shape,
     to_torch_dtype,
 )
 from tilewright.dist import DistributedWorker
@@ -111,6 +121,12 @@ def _runtime() -> Contents:
         "CompiledProgram": jit.CompiledProgram,
         "DistributedCompiledProgram": jit.DistributedCompiledProgram,
         "DistributedWorker": DistributedWorker,
+        "ChipWorker": ChipWorker,
+        "DeviceTensor": DeviceTensor,
+        "StackedDeviceTensor": StackedDeviceTensor,
+        "benchmark": benchmark,
+        "BenchmarkResult": BenchmarkResult,
+        "pto_isa_include_dir": pto_isa_include_dir,
     }
 
 
@@ -123,6 +139,30 @@ def _ir() -> Contents:
         "PassManager": PassManager,
         "PassDumpLevel": runtime.PassDumpLevel,
     }
+
+
+_OPERATION = "an Operation says what it is by `name` and has `operands`, `attrs` and `results`"
+_ABSENT = {
+    **dict.fromkeys(("Call", "Submit", "EvalStmt", "AssignStmt", "Op", "MakeTuple"), _OPERATION),
+    "GlobalVar": "an Operation named 'control.call' names the function it calls in attrs['callee']",
+    **dict.fromkeys(
+        ("ForStmt", "WhileStmt", "IfStmt", "ReturnStmt", "YieldStmt"),
+        "an Operation named 'control.for', 'control.if' and so on has its bodies in `regions`",
+    ),
+    "SeqStmts": "a Block has its operations in `ops`; `block.walk()` visits those of regions, too",
+    **dict.fromkeys(
+        ("Var", "IterArg", "Expr", "TupleGetItemExpr"),
+        "a Value has a `name`, a `type` and an `owner`, the Operation or Block that makes it",
+    ),
+    **dict.fromkeys(
+        ("ConstInt", "ConstFloat", "ConstBool"),
+        "a constant is the result of an Operation named 'arith.const'",
+    ),
+    "IRBuilder": "`Builder` makes operations, and `pl.parse` reads text",
+    "IRVisitor": "`function.body.walk()` visits every operation",
+    "IRMutator": "`Cloner` copies a program with changes",
+}
+"""Classes of nodes that are not here: there is one IR, and it has other classes."""
 
 
 def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
@@ -144,8 +184,16 @@ def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
         ".runtime.log_config": (None, {"configure_log": configure_log}),
         ".runtime.debug": (None, {}),
         ".runtime.debug.replay": (None, {"invalidate_binary_cache": invalidate_binary_cache}),
+        ".runtime.debug.pto_rebuild": (
+            None,
+            {"rebuild_kernel_cpp_from_pto": rebuild_kernel_cpp_from_pto},
+        ),
+        ".debug": (None, {"torch_codegen": torch_codegen}),
         ".ir": (ir, _ir()),
-        ".ir.compiled_program": (compiled, {**builds, "_to_torch_dtype": to_torch_dtype}),
+        ".ir.compiled_program": (
+            compiled,
+            {**builds, "_to_torch_dtype": to_torch_dtype, "_to_runtime_shape": to_runtime_shape},
+        ),
         ".ir.distributed_compiled_program": (None, builds),
         ".ir.printer": (ir.printing, {}),
         ".ir.pass_manager": (
@@ -168,7 +216,9 @@ def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
 def modules() -> dict[str, ModuleType]:
     """The alias package, parents before their parts."""
     made: dict[str, ModuleType] = {
-        f"pypto{part}": AliasModule(f"pypto{part}", target, contents)
+        f"pypto{part}": AliasModule(
+            f"pypto{part}", target, contents, _ABSENT if target is ir else None
+        )
         for part, (target, contents) in _parts().items()
     }
     made["pypto"].__dict__["__version__"] = getattr(tilewright, "__version__", "0.1.0")

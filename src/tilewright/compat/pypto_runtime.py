@@ -46,6 +46,18 @@ def to_torch_dtype(dtype: DType) -> Any:
     return getattr(torch, str(dtype.numpy))
 
 
+def to_runtime_shape(shape: Any) -> tuple[int, ...]:
+    """The extents of a shape, or of a type or array that has one, as numbers.
+
+    Raises ValueError for an extent that only run time knows.
+    """
+    extents: Sequence[Any] = getattr(shape, "shape", shape)
+    unknown = [extent for extent in extents if not isinstance(extent, (int, np.integer))]
+    if unknown:
+        raise ValueError(f"the extent {unknown[0]} is not known before run time")
+    return tuple(map(int, extents))
+
+
 @dataclass
 class TensorSpec:
     """A tensor of a test: its name, shape, element type, first contents, and direction.

@@ -122,6 +122,71 @@ except UndefinedVariableError as error:
     print("ran")
 '''
 
+HARNESS = """
+import numpy as np
+import pypto.language as pl
+from pypto.debug import torch_codegen
+from pypto.ir.compiled_program import _to_runtime_shape
+from pypto.runtime import ChipWorker, StackedDeviceTensor, benchmark, pto_isa_include_dir
+from pypto.runtime.debug.pto_rebuild import rebuild_kernel_cpp_from_pto
+
+
+@pl.program
+class Scaled:
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(
+        self, x: pl.Tensor[[4, 8], pl.FP32], out: pl.Out[pl.Tensor[[4, 8], pl.FP32]]
+    ) -> pl.Tensor[[4, 8], pl.FP32]:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.mul(x, 2.0)
+        return out
+
+
+from pypto import ir
+
+compiled = ir.compile(Scaled)
+with ChipWorker(platform="a2a3sim", device_id=0) as worker:
+    x, out = worker.alloc_tensor([4, 8], pl.FP32), worker.alloc_tensor([4, 8])
+    worker.copy_to(x, np.arange(32, dtype=np.float32).reshape(4, 8))
+    worker.run(compiled, x, out)
+    np.testing.assert_array_equal(out, 2 * x)
+    try:
+        worker(x, out)
+    except Exception as error:
+        assert "has no program of its own" in str(error), error
+assert StackedDeviceTensor([x, out]).shape == (2, 4, 8)
+
+for program in (compiled, compiled.output_dir):
+    found = benchmark(program, x, out, warmup=1, rounds=5, platform="a2a3sim")
+    assert len(found.samples_us) == 5 and found.min_us <= found.median_us <= found.max_us, found
+    assert found.min_us <= found.mean_us <= found.max_us and "5 calls" in str(found)
+
+golden = {}
+exec(torch_codegen(Scaled, check_shapes=True), golden)
+np.testing.assert_array_equal(golden["run"](x), 2 * x)
+np.testing.assert_array_equal(golden["main"](x), 2 * x)
+lone = pl.parse("@pl.function\\ndef f(x: pl.Tensor[[4, 8], pl.FP32]):\\n    return pl.exp(x)\\n")
+exec(torch_codegen(lone), golden)
+np.testing.assert_allclose(golden["f"](x), np.exp(x), rtol=1e-6)
+
+assert _to_runtime_shape([4, 8]) == _to_runtime_shape(Scaled["main"].params[0].type) == (4, 8)
+try:
+    _to_runtime_shape([pl.dynamic("N"), 8])
+except ValueError as error:
+    assert "the extent N is not known" in str(error), error
+
+import pathlib
+
+assert (pathlib.Path(pto_isa_include_dir()) / "tilewright.h").exists()
+try:
+    rebuild_kernel_cpp_from_pto(compiled.output_dir)
+except RuntimeError as error:
+    raise AssertionError from error
+except Exception as error:
+    assert "compiled from their IR" in str(error), error
+print("ran")
+"""
+
 DISTRIBUTED = """
 import pypto.language as pl
 import pypto.language.distributed as pld
@@ -168,7 +233,9 @@ print("ran")
 
 
 @pytest.mark.parametrize(
-    "text", [SOFTMAX, PROGRAM, TEXT, DISTRIBUTED], ids=["jit", "program", "text", "pld"]
+    "text",
+    [SOFTMAX, PROGRAM, TEXT, HARNESS, DISTRIBUTED],
+    ids=["jit", "program", "text", "harness", "pld"],
 )
 def test_a_published_program_runs_unmodified(text: str, tmp_path: Path) -> None:
     assert run_under(["pypto"], text, tmp_path).splitlines()[-1] == "ran"
@@ -185,7 +252,7 @@ import sys
 
 import pypto.ir
 
-for name in ("pypto.runtime.nowhere", "pypto.debug.torch_codegen"):
+for name in ("pypto.runtime.nowhere", "pypto.frontend.ast"):
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -195,6 +262,13 @@ try:
     pypto.ir.no_such_thing
 except AttributeError as error:
     assert "Tilewright has no 'no_such_thing' in its alias 'pypto.ir'" in str(error), error
+for name, instead in (("Call", "an Operation says what it is"), ("GlobalVar", "attrs['callee']")):
+    try:
+        getattr(pypto.ir, name)
+    except AttributeError as error:
+        assert f"has no '{name}'" in str(error) and instead in str(error), error
+    else:
+        raise AssertionError(name)
 try:
     from pypto.runtime import no_such_thing
 except ImportError as error:
