@@ -40,7 +40,14 @@ NKI_HEAD = """# The traced style
 
 The public names of `tilewright.nki`; generated from its modules by `docs/generate.py`.
 """
-NKI_MODULES = {nki: "nki", nl: "nl", nisa: "nisa", nt: "nt"}
+NKI_MODULES = {
+    nki: "nki",
+    nl: "nl",
+    nisa: "nisa",
+    nki.dst_first: "nki.dst_first",
+    nki.collectives: "nki.collectives",
+    nt: "nt",
+}
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 OPS_HEAD = """# Operations
 

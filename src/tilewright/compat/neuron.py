@@ -15,7 +15,7 @@ from tilewright import nki
 from tilewright.compat.alias_module import AliasModule
 from tilewright.frontend.trace import index as trace_index
 from tilewright.frontend.trace import tensors as trace_tensors
-from tilewright.nki import compiler, isa, language, typing
+from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
 from tilewright.nki import trace as engine
 
 OPTIONS: dict[str, Any] = {
@@ -83,14 +83,14 @@ def _surface() -> dict[str, Any]:
     }
 
 
-def _aliases(root: str) -> dict[str, ModuleType]:
+def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
     """The modules below (and with) the alias `root` of `tilewright.nki`, by name."""
     engines = {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")}
     parts: dict[str, tuple[ModuleType | None, dict[str, Any]]] = {
         "": (nki, _surface()),
         ".language": (language, {}),
         ".language.constants": (None, {"tile_size": language.tile_size}),
-        ".isa": (isa, {}),
+        ".isa": (instructions, {}),
         ".isa.constants": (None, engines),
         ".typing": (typing, {}),
         ".compiler": (compiler, {}),
@@ -109,9 +109,12 @@ def _aliases(root: str) -> dict[str, ModuleType]:
 
 def modules() -> dict[str, ModuleType]:
     """The alias package `neuronxcc`."""
-    return {"neuronxcc": AliasModule("neuronxcc"), **_aliases("neuronxcc.nki")}
+    return {"neuronxcc": AliasModule("neuronxcc"), **_aliases("neuronxcc.nki", isa)}
 
 
 def new_modules() -> dict[str, ModuleType]:
-    """The alias package `nki`."""
-    return _aliases("nki")
+    """The alias package `nki`, whose instructions write to the `dst` that is given first."""
+    return {
+        **_aliases("nki", dst_first),
+        "nki.collectives": AliasModule("nki.collectives", collectives),
+    }

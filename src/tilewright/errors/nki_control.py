@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.errors.nki import (
     NKIIndexError,
+    NKINotImplementedError,
     NKIRuntimeError,
     NKISyntaxError,
     NKITypeError,
@@ -342,6 +343,22 @@ MULTI_CORES = page(
 
         kernel[2](x)
     """,
+)
+REPLICA_GROUP = page(
+    "replica_group_not_supported",
+    NKINotImplementedError,
+    "{op}: a traced kernel is rank 0 alone, and the replica group has the ranks {given}",
+    """Traced kernels run on one rank; what ranks do together is written in the parsed style.
+
+    Bad::
+
+        nki.collectives.all_reduce([a], [b], ((0, 1),), nl.add)
+
+    Good::
+
+        nki.collectives.all_reduce([a], [b], ((0,),), nl.add)
+    """,
+    "let ranks work together with tilewright.language.distributed",
 )
 EXPECTED_CONSTANT = page(
     "expected_constant_value",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.errors import nki_control, nki_instructions, nki_tensors
+from tilewright.errors import nki_control, nki_instructions, nki_memory, nki_tensors
 from tilewright.errors.base import ErrorPage
 from tilewright.errors.nki import NKI_PAGES
 
-CHAPTERS = (nki_control, nki_tensors, nki_instructions)
+CHAPTERS = (nki_control, nki_tensors, nki_memory, nki_instructions)
 HEADING = """# Errors of traced kernels
 
 Every refusal of the traced style has a name, which is the `code` of the exception and the last line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from tilewright.dtypes import DType
 from tilewright.errors.nki import BLOCK_DIMENSION_WARNING
 from tilewright.errors.nki_control import SHARED_HBM_LEVEL
 from tilewright.errors.nki_instructions import TARGET_TYPE
+from tilewright.errors.nki_memory import ALLOCATION_RANGE
 from tilewright.errors.nki_tensors import (
     BLOCK_DIMENSION,
     CAPACITY_PSUM,
@@ -23,6 +25,7 @@ from tilewright.errors.nki_tensors import (
 )
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import require_dtype
+from tilewright.frontend.trace.allocations import Rectangle
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.grid import ParDim
@@ -120,7 +123,29 @@ def create(
         number = float(fill) if dtype.is_float() else int(fill)
         given = bool(fill) if dtype.kind == "bool" else number
         value = creation.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
-    return sema.tile(value, partition_axis=axis, is_allocated=buffer.allocation is not None)
+    places = () if buffer.allocation is None else places_of(buffer, extents, axis, dtype)
+    return sema.tile(value, partition_axis=axis, places=places)
+
+
+def places_of(
+    buffer: Buffer, extents: tuple[int, ...], axis: int, dtype: DType
+) -> tuple[Rectangle, ...]:
+    """Where the blocks of an explicitly allocated tensor lie; refuses places that do not exist."""
+    device = nki_ctx().device
+    partitions, nbytes = extents[axis], math.prod(extents[axis + 1 :]) * dtype.nbytes
+    banked = buffer.space is MemorySpace.Psum
+    limit = device.psum_partition_bytes if banked else device.usable_sbuf_bytes
+    found: list[Rectangle] = []
+    for block in itertools.product(*map(range, extents[:axis])):
+        *bank, start, byte = buffer.allocation.place_of(block, partitions, nbytes)
+        byte += sum(bank) * device.psum_bank_bytes
+        place = Rectangle(buffer.space, start, start + partitions, byte, byte + nbytes)
+        if min(start, byte) < 0 or place.end_partition > device.pmax or place.end_byte > limit:
+            available = f"{device.pmax} partitions of {limit} bytes"
+            where = {"memory": buffer.space.name.lower(), "given": place, "available": available}
+            raise refusal(ALLOCATION_RANGE, name="tensor", **where)
+        found.append(place)
+    return tuple(found)
 
 
 def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> nki_tensor:

@@ -1,7 +1,9 @@
 """`nki.compiler`: memories with explicit allocations, directives of loops and kernels.
 
-Every allocation is automatic here; explicit ones are recorded, and forbid what the language
-forbids in kernels that allocate their memory themselves.
+Every allocation is automatic here; explicit ones must lie in the memory, and forbid what the
+language forbids in kernels that allocate their memory themselves. With `check_allocation=True` a
+kernel is refused that writes one where another lies that is still read. Blocks of one tensor that
+share a place are not looked at.
 """
 
 from __future__ import annotations
@@ -25,6 +27,23 @@ class Allocation:
     place: Place | None = None
     base: tuple[int, ...] = ()
     tiles: tuple[tuple[int, ...], ...] = ()
+
+    def place_of(self, block: tuple[int, ...], partitions: int, nbytes: int) -> tuple[int, ...]:
+        """Where a block is put: (start partition, byte), after the bank in PSUM."""
+        if self.place is not None:
+            return tuple(map(int, self.place(block, partitions, nbytes)))
+        turns = [_turn(block, counts) for counts in self.tiles]
+        sizes = (1, partitions, nbytes)[-len(self.base) :]
+        pairs = zip(self.base, turns, sizes, strict=True)
+        return tuple(base + turn * size for base, turn, size in pairs)
+
+
+def _turn(block: tuple[int, ...], counts: tuple[int, ...]) -> int:
+    """The number of the physical tile of a block: its index, modulo the tiles there are."""
+    total = 0
+    for index, count in zip(block, counts or (1,) * len(block)):
+        total = total * count + index % count
+    return total
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright.nki as nki
+import tilewright.nki.collectives as collectives
 import tilewright.nki.compiler as ncc
 import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
@@ -172,6 +173,26 @@ BAD["err_nki_param_not_hashable"] = lambda: with_list(X, [1, 2])
 
 @bad("multi_cores_spmd_not_supported", grid=(nl.nc(2),), platform_target="trn1")
 def _(out, x): ...
+
+
+@bad("replica_group_not_supported")
+def _(out, x):
+    collectives.all_reduce([x], [out], ((0, 1),), nl.add)
+
+
+@bad("allocation_out_of_range")
+def _(out, x):
+    nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.psum.mod_alloc(base_bank=8))
+
+
+@bad("allocation_overlap", check_allocation=True)
+def _(out, x):
+    place = ncc.sbuf.mod_alloc(base_addr=0)
+    a = nl.ndarray((4, 8), dtype=nl.float32, buffer=place)
+    b = nl.ndarray((4, 4), dtype=nl.float32, buffer=ncc.sbuf.alloc(lambda *_: (2, 16)))
+    a[...] = nl.load(x)
+    b[...] = nl.load(x[:, 0:4])
+    nl.store(out, a)
 
 
 @bad("expected_constant_value")

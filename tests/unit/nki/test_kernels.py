@@ -387,14 +387,22 @@ def test_limits_follow_the_target() -> None:
         get_device("gpu")
 
 
+SURFACES = {
+    "nl": nl,
+    "nisa": nisa,
+    "nisa.dst": nki.dst_first,
+    "nki.collectives": nki.collectives,
+}
+
+
 def test_the_language_is_all_there() -> None:
     functions = [path for path in LANGUAGE if path.startswith("nl.")]
     instructions = [path for path in LANGUAGE if path.startswith("nisa.")]
     assert len(functions) >= 100 and len(instructions) >= 34
     for path, function in LANGUAGE.items():
         assert function.__doc__, path
-        module = nl if path.startswith("nl.") else nisa
-        assert getattr(module, path.partition(".")[2]) is function
+        surface, _, name = path.rpartition(".")
+        assert getattr(SURFACES[surface], name) is function
 
 
 def test_host_helpers_of_the_language() -> None:

@@ -206,6 +206,7 @@ def require_on_chip(tensor: nki_tensor) -> None:
 def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
     """The elements of any view, as a tile in `space`."""
     root = tensor.root
+    sema.note_read(root)
     if tensor.is_indirect:
         return sema.fetch_rows(tensor, mask, space)
     window = tensor.window if mask is None else None

@@ -32,6 +32,7 @@ from tilewright.errors.nki_control import (
 from tilewright.errors.nki_tensors import ANNOTATION_SHAPE
 from tilewright.frontend import calls
 from tilewright.frontend.trace import loops
+from tilewright.frontend.trace.allocations import Uses
 from tilewright.frontend.trace.ambient import IN_FLIGHT, install_context_type, refusal
 from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
@@ -108,6 +109,7 @@ class TraceContext:
         self.registers: dict[str, nki_tensor] = {}
         self.random = RandomNumbers(self)
         self.left: TilewrightError | None = None
+        self.uses = Uses() if opts.check_allocation else None
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
         self.exclude_modules = self._exclude_modules()
@@ -176,7 +178,15 @@ class TraceContext:
             yield "body"
             self.check_return(result)
             self.kernel.close_grid()
+            self.require_apart()
             yield "return"
+
+    def require_apart(self) -> None:
+        """Refuses explicit allocations that overlap while both are in use, where that is asked."""
+        found = list(self.uses.overlaps()) if self.uses is not None else []
+        if found:
+            found[0].also = found[1:]
+            raise found[0]
 
     def inlined(self, plain: FunctionType, args: Any, kwargs: Any) -> Any:
         """The body of a helper, traced under a scope of its own."""

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from tilewright.dtypes import DType
+from tilewright.frontend.trace.allocations import Rectangle
 from tilewright.frontend.trace.scopes import Scope
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
@@ -28,7 +29,7 @@ class Root:
 
     `depth` is the number of device regions that were open when it was made; `partition_axis` the
     axis that runs over partitions (dimensions before it are blocks). `mask` is where the operation
-    that made it was defined; None is everywhere.
+    that made it was defined; None is everywhere. `places` are where the author has put it.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Root:
         is_mutable: bool = True,
         is_parameter: bool = False,
         is_output: bool = False,
-        is_allocated: bool = False,
+        places: tuple[Rectangle, ...] = (),
         mask: Any = None,
     ) -> None:
         assert isinstance(version.type, ShapedType)
@@ -60,9 +61,14 @@ class Root:
         self.is_parameter = is_parameter
         self.is_output = is_output
         self.is_written = False
-        self.is_allocated = is_allocated
+        self.places = places
         self.mask = mask
         self.serial = next(_serials)
+
+    @property
+    def is_allocated(self) -> bool:
+        """True where the author says in which place it is."""
+        return bool(self.places)
 
     @property
     def dtype(self) -> DType:

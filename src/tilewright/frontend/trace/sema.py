@@ -125,8 +125,15 @@ class Sema(Builder):
                 region.touch(root)
         return root.version
 
+    def note_read(self, root: Root) -> None:
+        """Remembers that an allocated tensor is read, where overlaps are looked for."""
+        if root.places and self.ctx.uses is not None:
+            self.ctx.uses.read(root, self.ctx.regions, current_span())
+
     def advance(self, root: Root, version: Value) -> None:
         """Makes `version` the current one."""
+        if root.places and self.ctx.uses is not None:
+            self.ctx.uses.write(root, self.ctx.regions, current_span())
         version.name = version.name or root.version.name
         root.version = version
         root.is_written = True
