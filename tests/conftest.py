@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -58,3 +59,18 @@ def pytest_sessionstart() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # a shell starts background jobs so; the tests of Ctrl-C need Python's own handler
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Shows which ops the random programs used, and which checks they passed."""
+    from property.tally import RANDOM_PROGRAMS, Tally
+
+    tally = Tally()
+    for report in terminalreporter.getreports("passed"):
+        for name, counts in report.user_properties:
+            if name == RANDOM_PROGRAMS:
+                tally.add(counts)
+    if tally.programs:
+        terminalreporter.section(RANDOM_PROGRAMS)
+        for line in tally.table():
+            terminalreporter.write_line(line)

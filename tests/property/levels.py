@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from property.generator import Case
+from property.tally import Skipped
 from tilewright.errors import StaleRead, TilewrightError
 from tilewright.interp import Interpreter
 from tilewright.interp.ownership import tied_pairs
@@ -27,10 +28,6 @@ Outcome = list[Any] | str
 Array = np.ndarray[Any, np.dtype[Any]]
 Check = Callable[[Case], None]
 CHECKS: dict[str, Check] = {}
-
-
-class Skipped(Exception):
-    """The program is refused at this level, with an error of the catalogue."""
 
 
 def check(function: Check) -> Check:

@@ -34,7 +34,7 @@ def family(prefix: str) -> list[OpDef[..., Any]]:
 
 
 def dtypes_of(opdef: OpDef[..., Any]) -> list[DType]:
-    return sorted({d for s in samples_of(opdef.name) for d in s.dtypes}, key=lambda d: d.code)
+    return sorted({d for s in samples_of(opdef.name) for d in s.dtypes}, key=lambda d: d.code())
 
 
 # ---------------------------------------------------------------------- computing
@@ -489,12 +489,16 @@ def argument(g: Generator, param: Value, direction: Any, make: Any) -> Value:
 
 BY_HAND = ("elementwise.cast", "elementwise.select")
 UNINITIALISED = ("memory.create",)
+ALONE = ("gather.", "scan.", "elementwise.part_", "memory.random", "memory.splat", "memory.tri")
+ALONE += ("memory.move", "memory.valid_dim", "shape.reinterpret")
+"""What no other step makes."""
 
 
-@step(weight=6)
+@step(weight=10)
 def any_page(g: Generator) -> None:
     """One sample of any page, on values that other steps made where types allow."""
-    name = g.pick(name for name in known_ops() if name not in UNINITIALISED)
+    names = [name for name in known_ops() if name not in UNINITIALISED]
+    name = g.pick(n for n in names if n.startswith(ALONE)) if g.chance(60) else g.pick(names)
     sample = g.pick(samples_of(name))
     dtype = g.pick(sample.dtypes)
     operands = [sampled(g, entry, dtype) for entry in sample.entries]
