@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from tilewright.dtypes import BF16, FP16, FP32, INDEX, DType
@@ -213,43 +214,51 @@ def renamed(**names: str) -> Render:
     return render
 
 
-def variant(
-    path: str, build: Build, kind: str, names: Mapping[str, str], drop: Iterable[str]
-) -> Build:
-    """`build` under other parameter names, without some, for first operands of one kind."""
-    parameters = inspect.signature(build).parameters
-    kept = [
-        p.replace(name=names.get(p.name, p.name)) for p in parameters.values() if p.name not in drop
-    ]
-    signature = inspect.Signature(kept)
-    original = {names.get(name, name): name for name in parameters}
-    wanted, article = KINDS[kind]
+class Variant:
+    """`build` under other parameter names and without some of its optional ones.
 
-    def published(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs).arguments
-        first = next(iter(bound.values()))
+    With a `kind`, the first operand must be one: raises ArgumentTypeMismatch in the name of `path`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        build: Build,
+        *,
+        kind: str = "",
+        names: Mapping[str, str] | None = None,
+        without: Iterable[str] = (),
+    ) -> None:
+        self.path = path
+        self.build = build
+        self.kind = kind
+        self.names: Mapping[str, str] = names or {}
+        self.without = frozenset(without)
+        self.__name__ = build.__name__
+        self.__doc__ = build.__doc__
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        """Its parameters; found when first asked for, since most names are never used."""
+        parameters = inspect.signature(self.build).parameters.values()
+        kept = [p for p in parameters if p.name not in self.without]
+        return inspect.Signature([p.replace(name=self.names.get(p.name, p.name)) for p in kept])
+
+    @cached_property
+    def _originals(self) -> dict[str, str]:
+        return {published: name for name, published in self.names.items()}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        bound = self.__signature__.bind(*args, **kwargs).arguments
+        if self.kind:
+            self._require_kind(next(iter(bound.values())))
+        return self.build(**{self._originals.get(n, n): given for n, given in bound.items()})
+
+    def _require_kind(self, first: Any) -> None:
+        wanted, article = KINDS[self.kind]
         if not isinstance(first, Value) or not isinstance(first.type, wanted):
             shown = first.type if isinstance(first, Value) else repr(first)
-            raise ArgumentTypeMismatch(f"{path}: the first operand is {shown}, not {article}")
-        return build(**{original[name]: given for name, given in bound.items()})
-
-    published.__signature__ = signature  # type: ignore[attr-defined]
-    published.__name__ = build.__name__
-    published.__doc__ = build.__doc__
-    return published
-
-
-def without_parameters(build: Build, drop: set[str]) -> Build:
-    """`build` without some of its optional parameters."""
-    signature = inspect.signature(build)
-    kept = [p for p in signature.parameters.values() if p.name not in drop]
-    short = inspect.Signature(kept)
-
-    def published(*args: Any, **kwargs: Any) -> Any:
-        return build(**short.bind(*args, **kwargs).arguments)
-
-    published.__signature__ = short  # type: ignore[attr-defined]
-    return described(published, build.__name__, build)
+            raise ArgumentTypeMismatch(f"{self.path}: the first operand is {shown}, not {article}")
 
 
 def publish(
@@ -272,18 +281,20 @@ def publish(
     it); `top_without`, `tensor_without` and `tile_without` the parameters they do not have.
     """
     if top:
-        shown = without_parameters(build, set(top_without)) if top_without else build
-        spelled(target, f"pl.{name}", accepts=accepts, render=render)(shown)
+        path = f"pl.{name}"
+        shown = Variant(path, build, without=top_without) if top_without else build
+        spelled(target, path, accepts=accepts, render=render)(shown)
     homes = (("tensor", tensor, tensor_without), ("tile", tile, tile_without))
-    for kind, names, drop in homes:
+    for kind, names, without in homes:
         if names is not None:
             path = f"pl.{kind}.{name}"
-            spelled(target, path, render=never)(variant(path, build, kind, names, set(drop)))
+            shown = Variant(path, build, kind=kind, names=names, without=without)
+            spelled(target, path, render=never)(shown)
 
 
 def publish_tile(target: Target, name: str, build: Build, *, render: Render | None = None) -> None:
     """Registers a build whose first operand must be a tile, as `pl.tile.name` and `pl.name`."""
-    checked = variant(f"pl.{name}", build, "tile", {}, ())
+    checked = Variant(f"pl.{name}", build, kind="tile")
     spelled(target, f"pl.{name}", render=render or never)(checked)
     spelled(target, f"pl.tile.{name}", render=never)(checked)
 
