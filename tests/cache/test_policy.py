@@ -24,6 +24,7 @@ from tilewright.cache import (
     configure_cache,
     current_config,
 )
+from tilewright.cli import cache_commands
 from tilewright.codegen import machine
 from tilewright.jit import __main__ as warming
 from tilewright.jit import _persistent
@@ -238,6 +239,17 @@ def test_r026_kernels_are_warmed_by_a_file(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["binary_builds"] == 2
     stat = run_module(tmp_path, "stat", "--root", "root")
     assert json.loads(stat.stdout)["ready"] == 2
+
+
+def test_the_command_shows_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans: list[Any] = [object(), object(), object()]
+    assert list(cache_commands.tracked(plans)) == plans and capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert list(cache_commands.tracked(plans)) == plans
+    assert "100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import track
 
 from tilewright.cache import Entry, Store, current_config
 from tilewright.jit import __main__ as warming
@@ -127,4 +130,10 @@ def warm(
 ) -> None:
     """Compile the kernels that a file lists."""
     arguments = ["warm", "--module", module, "--config", str(config)]
-    raise typer.Exit(warming.main(arguments))
+    raise typer.Exit(warming.main(arguments, tracked))
+
+
+def tracked(plans: Sequence[warming.Plan]) -> Iterable[warming.Plan]:
+    """The plans one by one, with a bar on the terminal, if there is one."""
+    console = Console(stderr=True)
+    return track(plans, "compiling", console=console, disable=not console.is_terminal)

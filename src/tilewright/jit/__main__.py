@@ -6,7 +6,7 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -39,8 +39,12 @@ class BadWarmup(Exception):
     """A warm-up file that cannot be obeyed; the message says which part."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; gives its exit status."""
+Plan = tuple[JITFunction, RunConfig, dict[str, Any]]
+Track = Callable[[Sequence[Plan]], Iterable[Plan]]
+
+
+def main(arguments: Sequence[str] | None = None, track: Track = iter) -> int:
+    """Runs one command; gives its exit status. `track` may show how far `warm` has come."""
     parser = argparse.ArgumentParser(prog="tilewright.jit", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     warm = commands.add_parser("warm", help="compile the kernels that a file lists")
@@ -53,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(stat_root(given.root), indent=1))
         return 0
     try:
-        report = warm_module(given.module, given.config)
+        report = warm_module(given.module, given.config, track)
     except Exception as error:
         print(f"warm: {error}", file=sys.stderr)
         return 1
@@ -72,7 +76,7 @@ def stat_root(root: Path) -> dict[str, Any]:
     return report
 
 
-def warm_module(module: str, path: Path) -> dict[str, Any]:
+def warm_module(module: str, path: Path, track: Track = iter) -> dict[str, Any]:
     """Compiles every request of a warm-up file; the whole file is checked before any of it.
 
     Raises BadWarmup, and what compiling raises.
@@ -84,7 +88,7 @@ def warm_module(module: str, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise BadWarmup(f"{path} is not JSON: {error}") from None
     plans = read_plans(importlib.import_module(module), data)
-    for kernel, config, samples in plans:
+    for kernel, config, samples in track(plans):
         kernel.warmup(config=config, **samples)
     counts = cache_stats()
     return {
@@ -93,9 +97,6 @@ def warm_module(module: str, path: Path) -> dict[str, Any]:
         "misses": counts.misses,
         "binary_builds": counts.binary_builds,
     }
-
-
-Plan = tuple[JITFunction, RunConfig, dict[str, Any]]
 
 
 def read_plans(module: Any, data: Any) -> list[Plan]:
