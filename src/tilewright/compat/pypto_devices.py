@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.dist import DistributedWorker
 from tilewright.errors import InvalidOperationError
+from tilewright.external.compiler import INCLUDE
 from tilewright.jit import CompiledProgram
 from tilewright.runtime import RunConfig
 
@@ -115,6 +116,4 @@ def benchmark(
 
 def pto_isa_include_dir() -> str:
     """The folder of the header that C++ kernels include here; a vendor's headers are not in it."""
-    from tilewright.external.compiler import INCLUDE
-
     return str(INCLUDE)
