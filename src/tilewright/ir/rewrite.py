@@ -129,6 +129,21 @@ class Cloner:
             self.clone(op)
 
 
+def replace_values(block: Block, mapping: Mapping[Value, Value]) -> None:
+    """Makes the operations of a block that is still being built use other values."""
+    if not mapping:
+        return
+    for op in block.walk():
+        if any(value in mapping for value in op.inputs):
+            op.operands = tuple(_replaced(entry, mapping) for entry in op.operands)
+
+
+def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
+    if isinstance(entry, Value):
+        return mapping.get(entry, entry)
+    return None if entry is None else tuple(mapping.get(value, value) for value in entry)
+
+
 def substitute_type(type_: Type, symbols: Mapping[Symbol, Expr]) -> Type:
     """`type_` with symbols in its extents, strides and views replaced."""
     changed = {}

@@ -25,7 +25,6 @@ from tilewright.frontend.parse.regions import (
     emit_region_op,
     end_block,
     isolated,
-    replace_values,
 )
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
 from tilewright.frontend.surface import LoopWord, as_attr, described
@@ -42,6 +41,7 @@ from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind
+from tilewright.ir.rewrite import replace_values
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
 from tilewright.ops.extents import as_dim, constant_of, last_index

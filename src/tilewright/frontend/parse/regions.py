@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,21 +37,6 @@ def end_block(p: FunctionParser, block: Block, values: Sequence[Any]) -> list[Va
         given = [p.as_value(value) for value in values]
         p.builder.emit(control.yield_, (tuple(given),))
     return given
-
-
-def replace_values(block: Block, mapping: Mapping[Value, Value]) -> None:
-    """Makes the operations of a block that is still being built use other values."""
-    if not mapping:
-        return
-    for op in block.walk():
-        if any(value in mapping for value in op.inputs):
-            op.operands = tuple(_replaced(entry, mapping) for entry in op.operands)
-
-
-def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
-    if isinstance(entry, Value):
-        return mapping.get(entry, entry)
-    return None if entry is None else tuple(mapping.get(value, value) for value in entry)
 
 
 @dataclass

@@ -32,6 +32,7 @@ from tilewright.frontend.trace.scopes import (
 from tilewright.ir.affine import Expr, Symbol, as_expr, ceildiv, simplify
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind
+from tilewright.ir.rewrite import replace_values
 from tilewright.ir.types import IndexType, ScalarType
 from tilewright.ops import arith, control
 
@@ -155,7 +156,7 @@ def end_carrying(ctx: TraceContext, scope: CarryingRegion, first: list[Value]) -
     for root, version in scope.outer.items():
         if root.version is scope.params[root]:
             root.version = version
-    replace_operands(scope.block, unwritten)
+    replace_values(scope.block, unwritten)
     scope.block.params = (*scope.block.params, *(scope.params[root] for root in written))
     scope.carried = written
     return tuple(scope.outer[root] for root in written)
@@ -167,21 +168,6 @@ def take_results(roots: Sequence[Root], results: Sequence[Value]) -> None:
         value.name = root.version.name
         root.version = value
         root.is_written = True
-
-
-def replace_operands(block: Block, mapping: Mapping[Value, Value]) -> None:
-    """Replaces operands in a block that is still being made."""
-    if not mapping:
-        return
-    for op in block.walk():
-        if any(value in mapping for value in op.inputs):
-            op.operands = tuple(_replaced(entry, mapping) for entry in op.operands)
-
-
-def _replaced(entry: Any, mapping: Mapping[Value, Value]) -> Any:
-    if isinstance(entry, tuple):
-        return tuple(_replaced(item, mapping) for item in cast("tuple[Any, ...]", entry))
-    return mapping.get(entry, entry) if isinstance(entry, Value) else entry
 
 
 # ---------------------------------------------------------------------------- conditions
