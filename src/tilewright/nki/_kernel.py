@@ -9,35 +9,41 @@ from tilewright.devices import get_device
 from tilewright.errors.nki_tensors import CAPACITY_PSUM, CAPACITY_SBUF
 from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
-from tilewright.frontend.trace.kernel import Call, Prepare, Specialization
+from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
-from tilewright.locks import make_lock
+from tilewright.nki._answers import MISSED, Answers, Entry
 from tilewright.nki._launch import CompiledLaunch
-from tilewright.nki._watch import watched
 from tilewright.passes.fit import LARGEST_SHOWN, Fit, fit
-from tilewright.runtime.records import MAX_VARIANTS
-from tilewright.runtime.stub import Launcher
-from tilewright.runtime.variants import Variant
+
+MAX_FORMS = 64
+"""Forms of calls that one kernel remembers."""
 
 
-class TraceKernel(Launcher, TracedFunction):
+class TraceKernel(Answers, TracedFunction):
     """A Python function that is traced when it is called.
 
     `kernel(*args)` launches one program, `kernel[grid](*args)` one per point of the grid. Arrays
     go in and come out; other arguments are constants that the kernel is specialized for. A call
     like an earlier one, of arrays given by position, runs no Python while the names that the trace
-    read mean the same objects.
+    read mean the same objects; one with keywords or constants looks its form up first.
     """
 
     def __init__(
         self, function: Any, opts: Any = None, *, prepare: Prepare, grid: Any = ()
     ) -> None:
-        super().__init__(function, opts, prepare=prepare, grid=grid)
-        self._lock = make_lock()
-        self._answered: dict[Hashable, tuple[Specialization, Variant]] = {}
+        Answers.__init__(self)
+        TracedFunction.__init__(self, function, opts, prepare=prepare, grid=grid)
+        self._entries: dict[Hashable, Entry] = {}
 
     def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
-        """One call with every check done in Python."""
+        """A call that is no variant of the kernel itself: of a known form, or with every check."""
+        if self._entries:
+            form, arrays = form_of(args, kwargs)
+            entry = self._entries.get(form)
+            if entry is not None:
+                result = entry(*arrays, *entry.constants)
+                if result is not MISSED:
+                    return result
         return TracedFunction.__call__(self, *args, **kwargs)
 
     def fit(self, *args: Any, **kwargs: Any) -> Fit:
@@ -60,27 +66,20 @@ class TraceKernel(Launcher, TracedFunction):
             return super().run(made, call)
         signature = launch.returning(made.results, made.returns_tuple)
         result = kernel.run(signature, [*call.given, *made.constants])
-        if call.is_plain and not made.constants:
-            self._remember(call.key, made, signature)
+        if call.form is not None:
+            self._entry(call, made).remember(call.key, made, signature)
         return result
 
-    def _remember(self, key: Hashable, made: Specialization, signature: Any) -> None:
-        """Lets the native entry answer the next call like this one."""
-        with self._lock:
-            answered = self._answered.get(key)
-            if answered is not None and answered[0] is made:
-                return
-            guards = watched(made.guard)
-            if guards is None:
-                return
-            assert isinstance(made.launch, CompiledLaunch) and made.launch.kernel is not None
-            variant = made.launch.kernel.variant(signature, guards, 0)
-            if variant is None:
-                return
-            self._answered.pop(key, None)
-            kept = list(self._answered.items())[-MAX_VARIANTS + 1 :]
-            self._answered = dict(kept) | {key: (made, variant)}
-            self.set_variants([v for _, v in reversed(self._answered.values())])
+    def _entry(self, call: Call, made: Specialization) -> Answers:
+        """What answers the next call like this one: the kernel itself if it has arrays alone."""
+        if call.is_plain and not made.constants:
+            return self
+        entry = self._entries.get(call.form)
+        if entry is None or entry.constants is not made.constants:
+            kept = list(self._entries.items())[-MAX_FORMS + 1 :]
+            entry = Entry(made.constants)
+            self._entries = dict(kept) | {call.form: entry}
+        return entry
 
 
 def require_capacity(found: Fit) -> None:

@@ -188,3 +188,75 @@ def test_tensors_of_torch_come_back_as_tensors() -> None:
     for _ in range(3):
         assert torch.equal(kernel(x), x * 2)
     assert isinstance(kernel(X), np.ndarray)
+
+
+class CountingChecks(TraceKernel):
+    """Counts the calls that are checked in Python."""
+
+    checked = 0
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.checked += 1
+        return super()._prepare(args, kwargs)
+
+
+def checks_of(function: Callable[..., Any]) -> CountingChecks:
+    return CountingChecks(function, nki.CompileOpts(), prepare=prepare)  # type: ignore[arg-type]
+
+
+def test_constants_and_keywords_are_checked_once_for_each_form_of_call() -> None:
+    def affine(x, y, factor=1.0, *, shift=0):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) * factor + nl.load(y) * shift)
+        return out
+
+    kernel = checks_of(affine)
+    calls: list[tuple[Callable[[], Any], Any]] = [
+        (lambda: kernel(X, X, 2.0), 2 * X),
+        (lambda: kernel(X, X, shift=3), X + 3 * X),
+        (lambda: kernel(X, X, 0.0, shift=1), X),
+        (lambda: kernel(X, X, -0.0, shift=1), X),
+        (lambda: kernel(x=X, y=X + 1, shift=2), X + 2 * (X + 1)),
+        (lambda: kernel[1](X, X, 2.0), 2 * X),
+        (lambda: kernel(X, X, True), X),
+        (lambda: kernel(X, X, 1), X),
+    ]
+    for _ in range(3):
+        for call, want in calls:
+            np.testing.assert_array_equal(call(), want)
+    gridded: Any = kernel[1]
+    assert (kernel.checked, gridded.checked) == (len(calls) - 1, 1)
+    np.testing.assert_array_equal(kernel(y=X, x=X + 1, shift=0), X + 1)
+    np.testing.assert_array_equal(kernel(y=X, x=X + 1, shift=0), X + 1)
+    assert kernel.checked == len(calls) + 1, "arrays in another order are bound in Python"
+    with pytest.raises(TypeError):
+        kernel(X, X, 2.0, 3)
+
+
+def test_other_arrays_under_a_known_form_are_traced_anew() -> None:
+    def shifted(x, n):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) + nl.load(nl.shared_constant(np.full(x.shape, n, np.float32))))
+        return out
+
+    kernel = checks_of(shifted)
+    for _ in range(3):
+        np.testing.assert_array_equal(kernel(X, 2), X + 2)
+        np.testing.assert_array_equal(kernel(X[:2], 2), X[:2] + 2)
+        np.testing.assert_array_equal(kernel(X, 5), X + 5)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(X[1:3], 2), X[1:3] + 2)
+    assert kernel.checked < 11
+
+
+def test_a_rebound_global_forces_a_new_trace_of_a_form_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times(x, n):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x) * (FACTOR * n))
+        return out
+
+    kernel = checks_of(times)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(X, 3), X * 6)
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    np.testing.assert_array_equal(kernel(X, 3), X * 15)

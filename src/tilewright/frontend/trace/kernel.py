@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -64,15 +65,20 @@ class Specialization:
 class Call:
     """The arguments of one call: arrays in order, and the binding with specs in their place.
 
-    `given` holds the arrays as they were passed, `arrays` as numpy sees them. A plain call gives
-    arrays by position, and nothing else.
+    `given` holds the arrays as they were passed, `arrays` as numpy sees them; `form` is all that
+    is not an array (see `form_of`), None where arrays stand in another order than parameters.
     """
 
     bound: inspect.BoundArguments
     given: list[Any]
     arrays: list[Array]
     key: Hashable
-    is_plain: bool = False
+    form: Hashable = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True for a call that gives arrays by position, and nothing else."""
+        return self.form == (None,) * len(self.given)
 
     @property
     def constants(self) -> list[Any]:
@@ -169,8 +175,10 @@ class TraceKernel(KernelBase):
         for name, given in bound.arguments.items():
             bound.arguments[name] = self._argument(name, given, passed, keys)
         arrays = [np.asarray(each) for each in passed]
-        is_plain = not kwargs and len(passed) == len(args) and all(map(is_array, args))
-        return Call(bound, passed, arrays, (self.grid, self.opts, tuple(keys)), is_plain)
+        form, found = form_of(args, kwargs)
+        in_order = len(found) == len(passed) and all(map(operator.is_, found, passed))
+        key = (self.grid, self.opts, tuple(keys))
+        return Call(bound, passed, arrays, key, form if in_order else None)
 
     def _argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
         items = items_of(given) if isinstance(given, tuple) else None
@@ -251,6 +259,26 @@ def is_array(given: Any) -> bool:
         return True
     looks = hasattr(given, "__array__") and hasattr(given, "shape") and hasattr(given, "dtype")
     return looks and not isinstance(given, np.generic)
+
+
+def form_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, list[Any]]:
+    """A call without its arrays, and those: for each argument its name and, if it is none, value.
+
+    The form is None where something in it has no hash.
+    """
+    form: list[Hashable] = []
+    arrays: list[Any] = []
+    for name, given in (*((None, each) for each in args), *kwargs.items()):
+        if is_array(given):
+            arrays.append(given)
+            form.append(name)
+            continue
+        try:
+            hash(given)
+        except TypeError:
+            return None, arrays
+        form.append((name, constant_key("", given)))
+    return tuple(form), arrays
 
 
 def constant_key(name: str, given: Any) -> Hashable:
