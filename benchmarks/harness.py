@@ -137,12 +137,12 @@ def clean_environment() -> None:
 
 
 def _scheduling() -> list[str]:
-    """Real-time scheduling on the last core, where permitted."""
+    """Real-time scheduling on the first core, where permitted."""
     prefix: list[str] = []
     if shutil.which("chrt") and not subprocess.call(["chrt", "-r", "1", "true"], stderr=-3):
         prefix += ["chrt", "-r", "1"]
     if shutil.which("taskset"):
-        prefix += ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
+        prefix += ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
     return prefix
 
 
