@@ -144,5 +144,5 @@ def test_the_files_it_names_exist(path: Path) -> None:
 
 
 def _exists(name: str) -> bool:
-    home = ROOT if name.startswith("tests/") else SOURCE
+    home = ROOT if name.startswith(("tests/", "benchmarks/")) else SOURCE
     return any(any(home.glob(pattern)) for pattern in (name, f"{name}.py", f"{name}*.py"))
