@@ -26,7 +26,7 @@ from benchmarks.server import Server
 from benchmarks.workload import measure
 from tilewright.codegen.machine import host_target
 
-OTHER_CORES = {"avx512": {"numpy, other core": "Haswell"}}
+OTHER_CORES = {"avx512": {"numpy, Haswell core": "Haswell"}}
 """ISA -> the kernels of OpenBLAS beside its default that may be faster, by column."""
 
 

@@ -11,7 +11,7 @@ from benchmarks.table import COLUMNS
 
 COLOURS = {
     "numpy": "#1f77b4",
-    "numpy, other core": "#17becf",
+    "numpy, Haswell core": "#17becf",
     "torch": "#d62728",
     "torch.compile": "#ff7f0e",
     "numba": "#2ca02c",
@@ -61,7 +61,7 @@ def plot(rows: Sequence[Row]) -> str:
     ]
     present = [peer for peer in COLUMNS if any(peer in row.seconds for row in shown)]
     for number, peer in enumerate(present):
-        parts += [dot(LEFT + 110 * number, 14, peer), text(LEFT + 8 + 110 * number, 18, peer)]
+        parts += [dot(LEFT + 120 * number, 14, peer), text(LEFT + 8 + 120 * number, 18, peer)]
     parts += axis(bottom)
     for number, row in enumerate(shown):
         y = TOP + STEP * number + STEP / 2

@@ -14,7 +14,7 @@ from benchmarks.workloads import SUITES
 
 COLUMNS = {
     "numpy": "numpy",
-    "numpy, other core": "numpy\nHaswell",
+    "numpy, Haswell core": "numpy\nHaswell",
     "torch": "torch",
     "torch.compile": "torch\ncompile",
     "numba": "numba",
