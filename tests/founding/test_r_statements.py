@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,40 @@ def test_r_036_scopes_print_parse_and_run(name: str) -> None:
 def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
     with pytest.raises(ParserTypeError, match=says):
         read("x: pl.Tensor[[8], pl.FP32]", f"for i in pl.range({bounds}):", "    y = i")
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("for i in pl.range(4, foo=3)", "pl.range has no argument 'foo'"),
+        ("for i in pl.spmd(4, block=3)", "pl.spmd has no argument 'block'"),
+        ("for i in pl.spmd(0)", "core_num is 0; a positive count is accepted"),
+        ("for i in pl.spmd(core_num=-1)", "core_num is -1; a positive count is accepted"),
+        ("for i in pl.split_aiv(3, mode=pl.SplitMode.NONE)", "n is 3; 2, the number of"),
+        ("for i in pl.pipeline(4)", "pl.pipeline needs stage="),
+        ("for i in pl.pipeline(4, stage=0)", "stage is 0; a positive constant is accepted"),
+        ("with pl.at()", "pl.at needs level="),
+        ("with pl.at(level=3)", "level is 3; a pl.Level is accepted"),
+        ("with pl.scope(mode=1)", "mode is 1; a pl.ScopeMode is accepted"),
+        ("with pl.cluster(name_hint=2)", "name_hint is 2; a string is accepted"),
+    ],
+)
+def test_r_035_r_036_what_a_word_takes_is_checked(word: str, says: str) -> None:
+    with pytest.raises(ParserError, match=re.escape(says)):
+        read("x: pl.Tensor[[8], pl.FP32]", f"{word}:", "    y = pl.add(x, 1.0)")
+
+
+def test_r_036_blocks_may_be_counted_by_keyword() -> None:
+    for head in ("for i in", "with"):
+        f = read(MATRIX, f"{head} pl.spmd(core_num=2):", "    y = pl.add(x, 1.0)")
+        assert (
+            f.as_python()
+            == read(MATRIX, f"{head} pl.spmd(2):", "    y = pl.add(x, 1.0)").as_python()
+        )
+
+
+def test_r_034_a_return_may_say_that_it_returns_nothing() -> None:
+    assert read(NUMBERS, "y = n + m", "return None").return_types == ()
 
 
 def test_r_036_scopes_do_not_nest_in_a_core() -> None:

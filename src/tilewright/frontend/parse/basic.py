@@ -219,7 +219,8 @@ def refresh_arguments(p: FunctionParser, call: ast.Call) -> None:
 @statement(ast.Return)
 def parse_return(p: FunctionParser, node: ast.Return) -> None:
     elements = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-    values = [p.operand(element) for element in elements if element is not None]
+    given = [p.operand(element) for element in elements if element is not None]
+    values = [] if given == [None] else given
     p.returned = (values, node)
 
 

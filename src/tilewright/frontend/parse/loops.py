@@ -19,6 +19,7 @@ from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
 from tilewright.frontend.parse.liveness import Facts
 from tilewright.frontend.parse.operators import as_condition
+from tilewright.frontend.parse.options import POSITIONAL, require_options
 from tilewright.frontend.parse.parser import Blocks, FunctionParser, Yield, statement
 from tilewright.frontend.parse.regions import (
     can_flow,
@@ -397,7 +398,7 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
         raise _not_a_loop(p, node, function)
     bounds, inits, options = _loop_arguments(p, head, function)
     index, headers = _targets(p, node, len(inits))
-    _require_rules(p, head, function, bounds, inits, options)
+    _require_rules(p, head, function, bounds, inits)
     deps = task_ids(p, options.pop("deps", None), head)
     bounds[1] = blocks_unless(p, options.pop("predicate", None), bounds[1], head)
     lo, hi, step = (p.as_value(bound) for bound in bounds)
@@ -438,18 +439,20 @@ def _not_a_loop(p: FunctionParser, node: ast.For, function: Any) -> ParserSyntax
 def _loop_arguments(
     p: FunctionParser, call: ast.Call, function: LoopWord
 ) -> tuple[list[Any], list[Value], dict[str, Any]]:
-    bounds = p.items(call.args)
-    if not 1 <= len(bounds) <= 3:
-        raise ParserSyntaxError(
-            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
-        )
-    inits: list[Value] = []
+    bounds, inits = p.items(call.args), list[Value]()
     options: dict[str, Any] = {}
     for keyword in call.keywords:
         if keyword.arg == "init_values":
             inits = init_values(p, keyword.value)
         elif keyword.arg is not None:
             options[keyword.arg] = p.evaluate(keyword.value)
+    names = POSITIONAL.get(function, ())
+    bounds += [options.pop(name) for name in names if name in options]
+    require_options(p, function, {**dict(zip(names, bounds)), **options}, call)
+    if not 1 <= len(bounds) <= (len(names) or 3):
+        raise ParserSyntaxError(
+            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
+        )
     lo = bounds[0] if len(bounds) > 1 else 0
     hi = bounds[1] if len(bounds) > 1 else bounds[0]
     return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options
@@ -495,11 +498,9 @@ def _require_rules(
     function: LoopWord,
     bounds: Sequence[Any],
     inits: Sequence[Value],
-    options: dict[str, Any],
 ) -> None:
-    kind = function.kind
     takes_inits = p.state.is_text or not inits  # a text says what the author left to be found
-    if kind is ForKind.Unroll and not (takes_inits and all(map(is_number, bounds))):
+    if function.kind is ForKind.Unroll and not (takes_inits and all(map(is_number, bounds))):
         raise ParserSyntaxError(
             "pl.unroll takes constant bounds and no init_values", p.span(call), "Use pl.range."
         )
@@ -509,12 +510,6 @@ def _require_rules(
             raise ParserTypeError(what, p.span(call))
     if is_number(bounds[2]) and bounds[2] == 0:
         raise ParserSyntaxError(f"The step of {function.path} cannot be 0", p.span(call))
-    if kind is ForKind.Pipeline:
-        stage = options.get("stage")
-        if not isinstance(stage, int) or stage < 1:
-            raise ParserSyntaxError(
-                "pl.pipeline needs stage=, a positive constant", p.span(call), "Add stage=2."
-            )
 
 
 def _index_range(lo: Value, hi: Value, step: Value) -> tuple[Expr | int | None, Expr | int | None]:

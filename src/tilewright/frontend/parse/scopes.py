@@ -8,56 +8,16 @@ from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, require_options
 from tilewright.frontend.parse.parser import FunctionParser, statement
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.surface import LoopWord, ScopeWord, as_attr
 from tilewright.frontend.values import is_scalar
-from tilewright.frontend.words import AT, CLUSTER, GRAPH, MANUAL_SCOPE, SCOPE, SPLIT_AIV, SPMD
+from tilewright.frontend.words import AT
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import Level
 from tilewright.ops import control
-
-_PARAMETERS: dict[Any, tuple[str, ...]] = {
-    AT: ("level", "role"),
-    CLUSTER: (),
-    SCOPE: ("mode",),
-    MANUAL_SCOPE: (),
-    GRAPH: ("name",),
-    SPMD: ("core_num",),
-    SPLIT_AIV: ("n",),
-}
-_OPTIONS: dict[Any, frozenset[str]] = {
-    AT: frozenset(
-        [
-            "level",
-            "role",
-            "optimizations",
-            "deps",
-            "no_dep_args",
-            "dumps",
-            "allow_early_resolve",
-            "name_hint",
-            "windowize",
-        ]
-    ),
-    CLUSTER: frozenset({"name_hint"}),
-    SCOPE: frozenset({"mode"}),
-    MANUAL_SCOPE: frozenset(),
-    GRAPH: frozenset({"name"}),
-    SPMD: frozenset(
-        [
-            "core_num",
-            "sync_start",
-            "name_hint",
-            "optimizations",
-            "deps",
-            "allow_early_resolve",
-            "predicate",
-        ]
-    ),
-    SPLIT_AIV: frozenset({"n", "mode"}),
-}
 
 
 @statement(ast.With)
@@ -112,18 +72,12 @@ def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]
             p.span(node),
             "Use pl.at, pl.cluster, pl.spmd, pl.split_aiv, pl.scope or pl.manual_scope.",
         )
-    names = _PARAMETERS.get(word)
-    if names is None or len(node.args) > len(names):
+    names = POSITIONAL.get(word, ())
+    if word not in OPTIONS or len(node.args) > len(names):
         raise ParserSyntaxError(f"{word.path} does not open a scope like this", p.span(node))
     given = dict(zip(names, p.items(node.args)))
     options = {**given, **p.keywords(node)}
-    for name in options:
-        if name not in _OPTIONS[word]:
-            raise ParserSyntaxError(
-                f"{word.path} has no argument '{name}'",
-                p.span(node),
-                f"It takes {', '.join(sorted(_OPTIONS[word])) or 'none'}.",
-            )
+    require_options(p, word, options, node)
     return word, options
 
 

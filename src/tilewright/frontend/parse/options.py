@@ -1,0 +1,118 @@
+"""What the words that head loops and scopes take beside their bounds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.errors import ParserSyntaxError, ParserTypeError
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.surface import Word, described
+from tilewright.frontend.values import is_integer
+from tilewright.frontend.words import (
+    AT,
+    CLUSTER,
+    GRAPH,
+    MANUAL_SCOPE,
+    PARALLEL,
+    PIPELINE,
+    RANGE,
+    SCOPE,
+    SPLIT_AIV,
+    SPMD,
+    UNROLL,
+)
+from tilewright.ir.core import Value
+from tilewright.ir.enums import Level, Role, ScopeMode, SplitMode
+from tilewright.ops.extents import constant_of
+
+Expected = tuple[Callable[[Any], bool], str]
+
+
+def _instance(kind: type[Any]) -> Expected:
+    return lambda given: isinstance(given, kind), f"a pl.{kind.__name__}"
+
+
+def _is_count(given: Any) -> bool:
+    known = constant_of(given) if isinstance(given, Value) else given
+    return is_integer(given) and not (isinstance(known, int) and known < 1)
+
+
+_ANYTHING: Expected = (lambda _: True, "")
+_FLAG: Expected = (lambda given: isinstance(given, bool), "True or False")
+_TEXT: Expected = (lambda given: isinstance(given, str), "a string")
+_TASK = {
+    "optimizations": _ANYTHING,
+    "deps": _ANYTHING,
+    "name_hint": _TEXT,
+    "allow_early_resolve": _FLAG,
+}
+OPTIONS: Mapping[Word, Mapping[str, Expected]] = {
+    RANGE: {},
+    PARALLEL: {},
+    UNROLL: {},
+    PIPELINE: {"stage": (lambda g: isinstance(g, int) and g > 0, "a positive constant")},
+    SPMD: {
+        "core_num": (_is_count, "a positive count"),
+        "sync_start": _FLAG,
+        "predicate": _ANYTHING,
+        **_TASK,
+    },
+    SPLIT_AIV: {
+        "n": (lambda given: given == 2, "2, the number of vector lanes,"),
+        "mode": _instance(SplitMode),
+    },
+    AT: {
+        "level": _instance(Level),
+        "role": (lambda given: given is None or isinstance(given, Role), "a pl.Role"),
+        "no_dep_args": _ANYTHING,
+        "dumps": _ANYTHING,
+        "windowize": _FLAG,
+        **_TASK,
+    },
+    CLUSTER: {"name_hint": _TEXT},
+    SCOPE: {"mode": _instance(ScopeMode)},
+    MANUAL_SCOPE: {},
+    GRAPH: {"name": _TEXT},
+}
+POSITIONAL: Mapping[Word, tuple[str, ...]] = {
+    AT: ("level", "role"),
+    SCOPE: ("mode",),
+    GRAPH: ("name",),
+    SPMD: ("core_num",),
+    SPLIT_AIV: ("n",),
+}
+"""The options that positions are for, where positions are not bounds."""
+
+_PRINTED = frozenset({"combine", *(name for known in OPTIONS.values() for name in known)})
+"""What a printed loop may have kept of the word that it was."""
+
+_NEEDED: Mapping[Word, str] = {AT: "level", PIPELINE: "stage"}
+
+
+def require_options(
+    p: FunctionParser, word: Word, options: Mapping[str, Any], node: ast.expr
+) -> None:
+    """Raises ParserSyntaxError for an option that is unknown or missing, ParserTypeError for one
+    of the wrong kind. Words of the lowest level, which nobody writes, take what is printed."""
+    known = OPTIONS.get(word)
+    if known is None:
+        return
+    for name, given in options.items():
+        if name not in known and p.state.is_text and name in _PRINTED:
+            continue
+        if name not in known:
+            raise ParserSyntaxError(
+                f"{word.path} has no argument '{name}'",
+                p.span(node),
+                f"It takes {', '.join(sorted(known)) or 'none'}.",
+            )
+        fits, wanted = known[name]
+        if not fits(given):
+            raise ParserTypeError(
+                f"{word.path}: {name} is {described(given)}; {wanted} is accepted", p.span(node)
+            )
+    needed = _NEEDED.get(word)
+    if needed is not None and needed not in options:
+        raise ParserSyntaxError(f"{word.path} needs {needed}=", p.span(node))
