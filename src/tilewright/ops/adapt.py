@@ -177,7 +177,8 @@ def require_one_kind(name: str, lhs: Value, rhs: Value) -> None:
     if is_tile(lhs) != is_tile(rhs):
         raise ArgumentTypeMismatch(
             f"{name}: operands are {lhs.type} and {rhs.type}",
-            hint="bring the tensor on chip with pl.load",
+            hint="bring the tensor on chip with pl.load; pl.full, pl.arange and pl.random make "
+            "tiles, those of pl.tensor make tensors",
         )
 
 
