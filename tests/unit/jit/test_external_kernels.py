@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
+import tilewright.language.distributed as pld
 from tilewright import errors, interp, ir
 from tilewright.cache import CacheConfig, configure_cache
 from tilewright.errors import rendering
 from tilewright.passes import pipeline
-from tilewright.runtime import RunConfig
+from tilewright.runtime import DistributedConfig, RunConfig
 from unit.external.cpp import SCALE, needs_compiler, write
 
 F32 = np.float32
@@ -205,6 +206,47 @@ def test_several_types_of_one_kernel_are_several_libraries(tmp_path: Path) -> No
     a[:] = b[:] = 0
     ir.compile(again)(x, y, a, b)
     assert (a == 2 * x).all() and (b == 2 * y).all()
+
+
+def test_blocks_parts_and_ranks_call_it(tmp_path: Path) -> None:
+    @pl.jit.extern(core_type="aiv", source=write(tmp_path))
+    def scale(x: pl.Tensor, out: pl.Out[pl.Tensor], factor: pl.Scalar[pl.FP32]): ...
+
+    @pl.jit
+    def blocks(x: pl.Tensor[[64, 16], pl.FP32], y: pl.Out[pl.Tensor[[64, 16], pl.FP32]]):
+        for i in pl.spmd(8):
+            part = pl.slice(x, [8, 16], [i * 8, 0])
+            t = pl.create_tensor([8, 16], dtype=pl.FP32)
+            t = scale(part, t, 3.0)
+            y = pl.assemble(y, t, [i * 8, 0])
+        return y
+
+    @pl.jit
+    def rows(x: pl.Tensor[[64, 16], pl.FP32], y: pl.Out[pl.Tensor[[64, 16], pl.FP32]]):
+        for i in pl.parallel(0, 64, 8):
+            scale(x[i : i + 8, :], y[i : i + 8, :], 3.0)
+        return y
+
+    @pl.jit
+    def chip(x: pl.Tensor[[32, 16], pl.FP32], y: pl.Out[pl.Tensor[[32, 16], pl.FP32]]):
+        y = scale(x, y, 3.0)
+        return y
+
+    @pl.jit.host
+    def host(x: pl.Tensor[[2, 32, 16], pl.FP32], y: pl.Out[pl.Tensor[[2, 32, 16], pl.FP32]]):
+        for r in pl.range(pld.world_size()):
+            chip(x[r], y[r], device=r)
+
+    x = np.random.default_rng(0).random((64, 16), F32)
+    for kernel in (blocks, rows):
+        for execution in ("native", "interpret"):
+            y = np.zeros_like(x)
+            kernel(x, y, config=RunConfig(execution=execution))
+            np.testing.assert_array_equal(y, x * F32(3))
+    y = np.zeros_like(x)
+    two = RunConfig(distributed_config=DistributedConfig(device_ids=[0, 1]))
+    host(x.reshape(2, 32, 16), y.reshape(2, 32, 16), config=two)
+    np.testing.assert_array_equal(y, x * F32(3))
 
 
 STEP = """\
