@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from tilewright.ir.core import Function
+
 if TYPE_CHECKING:
     from tilewright.frontend.trace.context import TraceContext
 
@@ -60,6 +62,11 @@ def is_library(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     return plain and _is_defined_in(func, ctx.exclude_modules)
 
 
+def is_program_function(ctx: TraceContext, func: Callable[..., Any]) -> bool:
+    """A function of the parsed style, as IR."""
+    return isinstance(func, Function)
+
+
 def has_no_source(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     """Nothing to trace: no Python code behind the call, or the engine's own."""
     plain = python_function(func)
@@ -67,7 +74,7 @@ def has_no_source(ctx: TraceContext, func: Callable[..., Any]) -> bool:
         return True
     if isinstance(func, MethodType) and _is_defined_in(plain, ctx.exclude_modules):
         return True
-    return isinstance(func, (FunctionType, MethodType)) and _is_engine(plain)
+    return _is_engine(plain)
 
 
 def _is_defined_in(func: Callable[..., Any], modules: Iterable[ModuleType]) -> bool:
@@ -111,6 +118,11 @@ def run(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> 
     return func(*args, **kwargs)
 
 
+def expand(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The operations of the function, copied into the trace."""
+    return ctx.call_function(func, args, kwargs)
+
+
 def recurse(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The nested kernel's body, in the same trace."""
     return ctx.call_kernel(func, args, kwargs)
@@ -121,6 +133,7 @@ GATES: tuple[tuple[Gate, Route], ...] = (
     (is_marked, run),
     (is_kernel, recurse),
     (is_library, run),
+    (is_program_function, expand),
     (has_no_source, run),
 )
 

@@ -21,7 +21,11 @@ from tilewright.errors import (
 from tilewright.external import Sources
 from tilewright.frontend import capture
 from tilewright.frontend.annotations import DynVar
+from tilewright.frontend.decorators import inline_of
 from tilewright.frontend.function import Options
+from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.spans import current_span
+from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
@@ -182,6 +186,27 @@ class JITFunction(Launcher):
 
     def call_checked(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
+        if nki_ctx_or_none() is not None:
+            return self._call_in_trace(args, kwargs, config)
+        return self._launch(args, kwargs, config)
+
+    def _call_in_trace(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], config: RunConfig | None
+    ) -> Any:
+        """In a traced kernel a helper is expanded; what takes arrays can be launched."""
+        if self.definition.kind == "inline":
+            return inline_of(self.definition.function, self.definition.enclosing)(*args, **kwargs)
+        if any(isinstance(each, nki_tensor) for each in (*args, *kwargs.values())):
+            raise InvalidOperationError(
+                f"'{self.name}' is launched by itself and is not part of a traced kernel",
+                current_span(),
+                "Make it a @pl.jit.inline, or call a @pl.function.",
+            )
+        return self._launch(args, kwargs, config)
+
+    def _launch(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], config: RunConfig | None
+    ) -> Any:
         if self.definition.kind == "inline":
             raise InvalidOperationError(
                 f"'{self.name}' is an inline helper and cannot be called from Python",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -210,3 +211,34 @@ def test_a_traceback_shows_the_line_of_the_author() -> None:
         applied(body)
     assert caught.traceback[-1].lineno == body.__code__.co_firstlineno
     assert str(caught.traceback[-1].path) == __file__
+
+
+def test_breakpoint_stops_in_the_authors_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[tuple[str, int, list[str]]] = []
+
+    def hook() -> None:
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        stopped.append((frame.f_code.co_filename, frame.f_lineno, sorted(frame.f_locals)))
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+
+    @nki.dont_trace
+    def outside(n):
+        breakpoint()
+        return n + 1
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        breakpoint()
+        nl.store(out, tile * outside(1))
+        return out
+
+    x = np.ones((4, 8), np.float32)
+    assert np.array_equal(kernel(x), 2 * x)
+    assert np.array_equal(nki.simulate_kernel(kernel, x), 2 * x)
+    first = kernel.function.__code__.co_firstlineno
+    assert [name for name, *_ in stopped] == [__file__] * 4
+    assert stopped[0][1] == stopped[2][1] == first + 4
+    assert {"out", "tile", "x"} <= set(stopped[0][2]) and "n" in stopped[1][2]

@@ -31,7 +31,7 @@ from tilewright.errors.nki_control import (
 )
 from tilewright.errors.nki_tensors import ANNOTATION_SHAPE
 from tilewright.frontend import calls
-from tilewright.frontend.trace import loops
+from tilewright.frontend.trace import inline, loops
 from tilewright.frontend.trace.allocations import Uses
 from tilewright.frontend.trace.ambient import IN_FLIGHT, install_context_type, refusal
 from tilewright.frontend.trace.compare import compare_chain
@@ -215,6 +215,10 @@ class TraceContext:
         if kernel.grid:
             raise refusal(NESTED_GRID, name=kernel.__name__)
         return self.inlined(kernel.function, args, kwargs)
+
+    def call_function(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """A function of the parsed style: its operations, in this trace."""
+        return inline.call_function(self, function, args, kwargs)
 
     # ------------------------------------------------------------------ scopes
 

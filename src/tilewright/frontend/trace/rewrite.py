@@ -22,7 +22,10 @@ CONTEXT = "__nki__"
 INNER = "__traced__"
 """What a function is called in its factory, so that its own name means what it means outside."""
 
-CALLER_SENSITIVE = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec"})
+CALLER_SENSITIVE = frozenset(
+    {"breakpoint", "super", "locals", "globals", "vars", "dir", "eval", "exec"}
+)
+"""Builtins that look at the frame which calls them: the author's, not the engine's."""
 COMPARE_SIGNS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
     ast.LtE: "<=",
