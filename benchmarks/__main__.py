@@ -84,6 +84,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SUITES)}")
     parser.add_argument("--save", action="store_true", help="keep the run as this release's")
     options = parser.parse_args()
+    if unknown := set(options.names) - set(SUITES):
+        parser.error(f"no suite is called {', '.join(sorted(unknown))}: {', '.join(SUITES)}")
     clean_environment()
     rows = run(options.names or list(SUITES))
     if options.save:
