@@ -15,7 +15,6 @@ from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self, State
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
-from tilewright.frontend.trace.inline import call_with_tiles
 from tilewright.frontend.typing import Matcher, TypeEvaluator
 from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder
@@ -58,6 +57,8 @@ class InlineFunction:
         """Expands the helper into what is being built, a trace included."""
         ctx = nki_ctx_or_none()
         if ctx is not None:
+            from tilewright.frontend.trace.inline import call_with_tiles
+
             return call_with_tiles(ctx, self.name, self._expanded, arguments)
         return self._expanded(*arguments)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from tilewright import settings
 from tilewright.abi import ExternalKernel, Manifest, Site
 from tilewright.codegen import machine
-from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import (
     InternalError,
     TilewrightError,
@@ -27,7 +26,6 @@ from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, Unli
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
 from tilewright.ops import control, external, host
-from tilewright.passes import pipeline
 from tilewright.passes.context import (
     DumpInstrument,
     Instrument,
@@ -114,6 +112,8 @@ def generate(
     program: Program, entry: str, options: CompileOptions, directory: Path | None = None
 ) -> Generated:
     """Lowers function `entry` and writes it as text for this machine."""
+    from tilewright.codegen.kernel import emit_kernel  # a kernel from the disk does without
+
     timings = Timings()
     with options.checks(), timings.stage("lower"), counting_unknown() as unknown:
         lowered = lower(program, entry, watchers(options, directory))
@@ -153,11 +153,13 @@ def prepare_externals(
     return built
 
 
-def lower(program: Program, entry: str, instruments: Sequence[Instrument]) -> Program:
+def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) -> Program:
     """The loop-level program; an error for what has no native form says what else can run it.
 
     The program is verified first, unless the verification level is "none".
     """
+    from tilewright.passes import pipeline  # a kernel from the disk does without
+
     context = PassContext.current()
     explicit = None if context is None else context.verification_level
     if (explicit or VerificationLevel(settings.VERIFY_LEVEL.read())) is not VerificationLevel.NONE:

@@ -14,10 +14,9 @@ import numpy as np
 
 from tilewright.abi import ScalarParam, Signature, TensorParam
 from tilewright.errors import InternalError, TilewrightError
-from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.jit.build import build
-from tilewright.jit.kernels import InterpretedKernel, NativeKernel
+from tilewright.jit.kernels import InterpretedKernel, NativeKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
 from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.watch_values import Watch, find_watches, watch_values
@@ -168,7 +167,7 @@ def _differences(
         return []
     kept = [np.zeros(tuple(map(int, w.type.shape)), w.type.dtype.numpy) for w in group]
     compiled, interpreted = ([np.array(a) for a in (*args, *kept)] for _ in range(2))
-    Interpreter(watched).run(entry, interpreted)
+    interpreter_of(watched).run(entry, interpreted)
     artifact.kernel.run(artifact.calling.signature, compiled)
     found: list[tuple[tuple[int, ...], Difference]] = []
     for watch, left, right in zip(group, compiled[len(args) :], interpreted[len(args) :]):

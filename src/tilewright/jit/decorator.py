@@ -46,14 +46,13 @@ from tilewright.jit._arguments import BoundCall, SignatureInfo
 from tilewright.jit._ast_analysis import DynamicAxis
 from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
 from tilewright.jit._source import contents
-from tilewright.jit.build import Generated, generate
+from tilewright.jit.build import Generated, generate, lower
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import OUTPUTS, CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
 from tilewright.jit.together import SeveralKernels, find_reason
 from tilewright.locks import make_lock
-from tilewright.passes import pipeline
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
@@ -152,7 +151,7 @@ class JITFunction(Launcher):
         """The program after every pass: one function of loops and scalars."""
         request = self._request(args, kwargs, config)
         with request.options.checks():
-            return pipeline.lower(self._specialized(request), self.name)
+            return lower(self._specialized(request), self.name)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The specialized program as Python text, for reading."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam, decode_scalar
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.external import address_of
-from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.runtime.arguments import Prepared, prepare_call
 from tilewright.runtime.code import Code
 from tilewright.runtime.launch import run_checked
 from tilewright.runtime.load import LoadedObject, load_object
 from tilewright.runtime.variants import Guard, Variant
+
+if TYPE_CHECKING:
+    from tilewright.interp import Interpreter
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -68,13 +70,20 @@ class NativeKernel:
         return Variant(self.code(signature), guards, epoch)
 
 
+def interpreter_of(program: Program, **options: Any) -> Interpreter:
+    """An interpreter, loaded when first wanted: what is compiled runs without it."""
+    from tilewright.interp import Interpreter
+
+    return Interpreter(program, **options)
+
+
 class InterpretedKernel:
     """A program that the interpreter runs, called like compiled code; `options` are its own."""
 
     def __init__(self, program: Program, entry: str, manifest: Manifest, **options: Any) -> None:
         self.manifest = manifest
         self.entry = entry
-        self._make: Callable[[], Interpreter] = lambda: Interpreter(program, **options)
+        self._make: Callable[[], Interpreter] = lambda: interpreter_of(program, **options)
 
     @cached_property
     def interpreter(self) -> Interpreter:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.abi import Manifest
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
-from tilewright.interp import Interpreter
-from tilewright.interp.meeting import World
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ForKind, FunctionType, ParamDirection, Role
@@ -22,7 +20,7 @@ from tilewright.ir.opdef import ties_of
 from tilewright.ir.rewrite import Cloner
 from tilewright.ir.types import ScalarType, TensorType
 from tilewright.jit.build import Artifact, build
-from tilewright.jit.kernels import InterpretedKernel
+from tilewright.jit.kernels import InterpretedKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
 from tilewright.ops import control, host
@@ -30,6 +28,9 @@ from tilewright.ops.facts import Facts, callees, is_host_collective
 from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
 from tilewright.runtime.stage import Communicator, Member, Stage, Window
+
+if TYPE_CHECKING:
+    from tilewright.interp.meeting import World
 
 Native = Callable[..., tuple[Any, ...]]
 BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
@@ -226,7 +227,7 @@ class TogetherKernel(InterpretedKernel):
         options = {"ranks": ranks, "run_ranks": run_ranks if together.is_compiled else None}
         super().__init__(program, entry, Manifest(name=entry), natives=natives, **options)
         self.together = together
-        self._remake = partial(Interpreter, program, **options)
+        self._remake = partial(interpreter_of, program, **options)
         self._natives = natives
 
     def bind(self, callbacks: Mapping[str, Any]) -> None:

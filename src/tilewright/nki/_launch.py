@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.abi import Signature, TensorParam
-from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.driver import compile_program
-from tilewright.jit.kernels import NativeKernel
+from tilewright.jit.kernels import NativeKernel, interpreter_of
 
 Launch = Callable[[Sequence[Any]], None]
 
@@ -51,7 +50,7 @@ def prepare(program: Program) -> Launch:
 def interpret(program: Program) -> Launch:
     """The same, run by the interpreter: the simulator."""
     (entry,) = program.functions
-    ready = Interpreter(program)
+    ready = interpreter_of(program)
 
     def launch(arrays: Sequence[Any]) -> None:
         ready.run(entry, arrays)
