@@ -23,7 +23,9 @@ Work = Mapping[tuple[Symbol, ...], float]
 SCALAR_NS, LANE_NS = 0.5, 0.03
 LONG_FACTOR, LOOP_NS, MULTIPLY_NS, COPY_NS = 10.0, 2.0, 0.01, 0.05
 UNKNOWN_COUNT = 16.0
-EXTERNAL_NS = 10_000.0
+EXTERNAL_NS = 1e6
+"""A kernel in C++: nobody knows, but others may run meanwhile and the interrupt key counts."""
+
 REPEATED = 1e15
 """A while loop: long, but finite, so that differences of such estimates are numbers."""
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -373,6 +375,38 @@ def test_a_call_costs_little_though_sources_are_looked_at(tmp_path: Path) -> Non
         k(x, out)
         spent.append(time.perf_counter() - start)
     assert sorted(spent)[len(spent) // 4] < 60e-6  # 4 us on a quiet machine
+
+
+SLOW = """\
+#include "tilewright.h"
+#include <unistd.h>
+int slow(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out, tw::Context c) {
+    for (int i = 0; i < 6000; ++i) {
+        if (c.is_cancelled()) return TW_CANCELLED;
+        usleep(5000);
+    }
+    return TW_OK;
+}
+"""
+
+
+def test_the_interrupt_key_reaches_a_kernel_that_asks(tmp_path: Path) -> None:
+    @pl.jit.extern(core_type="aiv", source=write(tmp_path, SLOW))
+    def slow(x: pl.Tensor, out: pl.Out[pl.Tensor]): ...
+
+    @pl.jit
+    def k(x: pl.Tensor[[4], pl.FP32], out: pl.Out[pl.Tensor[[4], pl.FP32]]):
+        slow(x, out)
+        return out
+
+    x = np.zeros(4, F32)
+    k.compile(x, x.copy())
+    key = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    key.start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        k(x, x.copy())
+    assert time.perf_counter() - start < 20  # of 30 s
 
 
 PROCESS = """
