@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tilewright.errors import InternalError, RuntimeShapeMismatch
 from tilewright.interp import buffers, folds
-from tilewright.ir.affine import Symbol, const
+from tilewright.ir.affine import Expr, Symbol
 
 Array = npt.NDArray[Any]
 _INT64 = 1 << 64
@@ -109,8 +109,8 @@ def require_extent(given: int, wanted: int, what: str) -> None:
 
 
 def resolve(attr: Any, values: Mapping[Symbol, int]) -> Any:
-    """An attribute such as an access with its free symbols replaced by numbers."""
-    return attr.substitute({symbol: const(value) for symbol, value in values.items()})
+    """An attribute such as an access with its free symbols replaced by numbers, or arrays of them."""
+    return attr.substitute({symbol: Expr(value, {}) for symbol, value in values.items()})
 
 
 def unbound(name: str) -> Any:
