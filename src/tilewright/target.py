@@ -66,8 +66,8 @@ AVX512 = Isa(
     has_byte_dot=False,
     rows=8,
     vectors=3,
-    kc=512,
-    nc=768,
+    kc=1024,
+    nc=96,
     in_place=512,
 )
 AVX2 = Isa(

@@ -14,6 +14,9 @@ from tilewright.passes import (
     expand_communication,
     function,
     inline_calls,
+    merge_products,
+    merge_tiles,
+    place_products,
     simplify,
     split_reductions,
 )
@@ -25,6 +28,9 @@ PASSES = {
     "simplify": simplify,
     "split_reductions": split_reductions,
     "lower_entry": function,
+    "merge_products": merge_products,
+    "place_products": place_products,
+    "merge_tiles": merge_tiles,
 }
 IMPORTS = """
 import tilewright.language as pl

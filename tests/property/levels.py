@@ -11,6 +11,7 @@ import numpy as np
 
 from property.generator import Case
 from property.tally import Skipped
+from tilewright.dtypes import DType
 from tilewright.errors import StaleRead, TilewrightError
 from tilewright.interp import Interpreter
 from tilewright.interp.ownership import tied_pairs
@@ -22,6 +23,7 @@ from tilewright.ir.types import ShapedType
 from tilewright.ir.verify import verify
 from tilewright.ops import control, shape
 from tilewright.testing import assert_same_ir, assert_same_values
+from tilewright.testing.chains import fma_chain
 from tilewright.testing.native import CompiledWords, call_native, compile_native
 
 Outcome = list[Any] | str
@@ -46,10 +48,19 @@ def outcome(run: Callable[[], Sequence[Any]], arrays: list[Any]) -> Outcome:
     return [*returned, *arrays]
 
 
+class Chains:
+    """Words mode with the references of words: only products are as compiled code has them."""
+
+    matmul = staticmethod(fma_chain)
+
+    def word(self, name: str, dtype: DType) -> None:
+        return None
+
+
 def interpreted(case: Case, **options: Any) -> Outcome:
     """What the tile-level program gives."""
     arrays = case.arguments()
-    interpreter = Interpreter(case.program, **options)
+    interpreter = Interpreter(case.program, **{"words": Chains(), **options})
     return outcome(lambda: interpreter.run("main", arrays), arrays)
 
 
@@ -203,7 +214,7 @@ def on_loops(case: Case, **options: Any) -> Outcome:
     """What the lowered program gives, interpreted."""
     program = lower_program(case.program)
     arrays = loop_arguments(case, program)
-    interpreter = Interpreter(program, **options)
+    interpreter = Interpreter(program, **{"words": Chains(), **options})
     found = outcome(lambda: interpreter.run("main", arrays), [])
     return found if isinstance(found, str) else results_of(case, program, arrays)
 

@@ -6,7 +6,7 @@ two buffers share bytes only if their lifetimes do not meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.ir.core import Block, Operation, Value
@@ -41,19 +41,28 @@ class _Busy:
     last: int
 
 
-def assign_offsets(block: Block, size_of: SizeOf) -> Layout:
+def assign_offsets(
+    block: Block, size_of: SizeOf, until: Mapping[Operation, Operation] | None = None
+) -> Layout:
     """Offsets for every operation of `block`, and of the blocks in it, that needs scratch.
 
     `size_of` gives the bytes an operation needs: 0 for none, None if only run time knows; those are
-    listed in `dynamic`.
+    listed in `dynamic`. What an operation of `until` uses is in use until a later one is done.
     """
     layout = Layout()
-    _assign(block, size_of, [], layout)
+    _assign(block, size_of, until or {}, [], layout)
     return layout
 
 
-def _assign(block: Block, size_of: SizeOf, outer: list[_Busy], layout: Layout) -> None:
-    last_use = _last_uses(block)
+def _assign(
+    block: Block,
+    size_of: SizeOf,
+    until: Mapping[Operation, Operation],
+    outer: list[_Busy],
+    layout: Layout,
+) -> None:
+    ends = _ends(block, until)
+    last_use = _last_uses(block, ends)
     busy: list[_Busy] = []
     for number, op in enumerate(block.ops):
         busy = [b for b in busy if b.last >= number]
@@ -61,10 +70,10 @@ def _assign(block: Block, size_of: SizeOf, outer: list[_Busy], layout: Layout) -
         if size is None:
             layout.dynamic.append(op)
         elif size:
-            last = max((last_use.get(value, number) for value in op.results), default=number)
+            last = max((last_use.get(value, number) for value in op.results), default=ends[number])
             busy.append(_place(op, size, last, outer + busy, layout))
         for region in op.regions:
-            _assign(region, size_of, outer + busy, layout)
+            _assign(region, size_of, until, outer + busy, layout)
 
 
 def _place(op: Operation, size: int, last: int, taken: list[_Busy], layout: Layout) -> _Busy:
@@ -79,7 +88,15 @@ def _place(op: Operation, size: int, last: int, taken: list[_Busy], layout: Layo
     return _Busy(start, start + size, last)
 
 
-def _last_uses(block: Block) -> dict[Value, int]:
+def _ends(block: Block, until: Mapping[Operation, Operation]) -> list[int]:
+    """For each operation, the number of the one after which it is done."""
+    if not until:
+        return list(range(len(block.ops)))
+    numbers = {op: number for number, op in enumerate(block.ops)}
+    return [numbers[until.get(op, op)] for op in block.ops]
+
+
+def _last_uses(block: Block, ends: list[int]) -> dict[Value, int]:
     """The number of the last operation of `block` that touches each scratch buffer made in it."""
     roots: dict[Value, Value] = {}
     last: dict[Value, int] = {}
@@ -88,7 +105,7 @@ def _last_uses(block: Block) -> dict[Value, int]:
             for value in inner.inputs:
                 root = roots.get(value)
                 if root is not None:
-                    last[root] = number
+                    last[root] = max(ends[number], last.get(root, 0))
             _follow(inner, roots)
     return last
 

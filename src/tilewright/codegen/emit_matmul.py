@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, emits
+from tilewright.codegen.epilogue import Epilogue, write_epilogue
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
-from tilewright.codegen.matmul import Matmul, require_matmul, workspace_bytes
+from tilewright.codegen.matmul import Matmul, choose_plan, require_matmul, workspace_bytes
 from tilewright.codegen.operands import Buffer
 from tilewright.codegen.packing import source_element
 from tilewright.codegen.words import cast, constant, word
@@ -18,10 +19,9 @@ from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
 from tilewright.target import Isa
 
-ROW_BLOCKS = (256, 192, 128, 64, 128)
+ROW_BLOCK, LEAST_ROWS, CELLS = 512, 64, 8
 FEW_ROWS = 16
-STREAM_BLOCKS = (4096, 2048, 1024, 2048)
-COLUMN_BLOCKS = (512, 480, 384, 256, 192, 128, 384)
+STREAM_BLOCKS = (4096, 2048, 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,31 @@ def known(num: Num) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A matmul with its operands in registers."""
+    """A matmul with its operands in registers.
 
-    problem: Problem
+    `epilogue` is a function and its environment, or nothing; `origin` the row and column of the
+    whole that its first ones are.
+    """
+
     pointers: tuple[str, str, str]
+    sizes: tuple[Num, Num, Num]
+    strides: tuple[Num, Num, Num]
     accumulate: bool
+    epilogue: tuple[str, str] | None = None
+    origin: tuple[Num, Num] = (0, 0)
 
-    def write(self, e: Emitter, work: str) -> None:
-        """All of it, by this thread."""
-        problem = self.problem
-        write_call(e, problem.spec, self, self.pointers, problem.sizes, problem.strides, work)
+    def write(self, e: Emitter, spec: Matmul, work: str) -> None:
+        """The call of the matmul function of `spec`."""
+        symbol = require_matmul(e.module, replace(spec, has_epilogue=self.epilogue is not None))
+        parts: list[str] = []
+        for pointer, stride in zip(self.pointers, self.strides, strict=True):
+            parts += [f"ptr {pointer}", f"i64 {stride}"]
+        parts += [f"i64 {size}" for size in self.sizes]
+        parts += [f"ptr {work}", f"i1 {'true' if self.accumulate else 'false'}"]
+        if self.epilogue is not None:
+            parts += [f"ptr {self.epilogue[0]}", f"ptr {self.epilogue[1]}", "ptr %ctx"]
+            parts += [f"i64 {place}" for place in self.origin]
+        e.text.do(f"call fastcc void {symbol}({', '.join(parts)})")
 
 
 @emits(loop.matmul)
@@ -134,12 +149,26 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
     pointers = (buffers[0].pointer, buffers[1].pointer, buffers[2].pointer)
     if problem.swapped:
         pointers = (pointers[0], pointers[2], pointers[1])
-    call = Call(problem, pointers, op.attrs["accumulate"])
     work = estimate_one(op)
-    if isinstance(e, CellEmitter) or e.lanes is not None or not is_long(work):
-        call.write(e, e.index.place(e.arena, e.scratch(op), "i8"))
-        return
-    write_grid(e, call, e.scratch(op), work)
+    is_alone = isinstance(e, CellEmitter) or e.lanes is not None or not is_long(work)
+    grid = None if is_alone else grid_of(problem, e.module.isa)
+    call = Call(pointers, problem.sizes, problem.strides, op.attrs["accumulate"])
+    epilogue = e.shared.epilogues.get(op)
+    if epilogue is not None and may_follow(epilogue, problem, grid, e.module.isa):
+        call = replace(call, epilogue=write_epilogue(e, epilogue))
+    if grid is None:
+        call.write(e, problem.spec, e.index.place(e.arena, e.scratch(op), "i8"))
+    else:
+        GridWriter(e, problem, call, grid).write(e.scratch(op), work)
+
+
+def may_follow(epilogue: Epilogue, problem: Problem, grid: Grid | None, isa: Isa) -> bool:
+    """Whether its panels are rows of C, and whole ones where the epilogue needs them."""
+    n = problem.sizes[1]
+    if problem.swapped or epilogue.splits:
+        return not problem.swapped
+    columns = choose_plan(problem.spec, isa).columns if grid is None else grid.columns
+    return isinstance(n, int) and n <= columns
 
 
 def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix, Matrix]) -> None:
@@ -180,27 +209,6 @@ def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
     )
 
 
-def write_call(
-    e: Emitter,
-    spec: Matmul,
-    call: Call,
-    pointers: tuple[str, str, str],
-    sizes: tuple[Num, Num, Num],
-    strides: tuple[Num, Num, Num],
-    work: str,
-) -> None:
-    """One call of a matmul function."""
-    symbol = require_matmul(e.module, spec)
-    ldc, lda, ldb = strides
-    m, n, k = sizes
-    accumulate = "true" if call.accumulate else "false"
-    arguments = (
-        f"ptr {pointers[0]}, i64 {ldc}, ptr {pointers[1]}, i64 {lda}, ptr {pointers[2]}, i64 {ldb}"
-    )
-    arguments += f", i64 {m}, i64 {n}, i64 {k}, ptr {work}, i1 {accumulate}"
-    e.text.do(f"call fastcc void {symbol}({arguments})")
-
-
 # ---------------------------------------------------------------------- a grid of blocks
 
 
@@ -213,67 +221,116 @@ def block_size(extent: Num, candidates: tuple[int, ...]) -> int:
     return candidates[-1]
 
 
-def grid_of(problem: Problem) -> tuple[int, int, Matmul]:
-    """(rows, columns) of a block, and the matmul of one."""
+def ceildiv(x: int, y: int) -> int:
+    """x / y, rounded up."""
+    return -(-x // y)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Blocks of `rows` x `columns` of C: the matmul of one, and of one in the last column."""
+
+    rows: int
+    columns: int
+    spec: Matmul
+    last: Matmul
+
+
+def grid_of(problem: Problem, isa: Isa) -> Grid:
+    """Blocks that pack B seldom, but that are enough for a few threads."""
     m, n, _ = problem.sizes
     if isinstance(m, int) and 0 < m < FEW_ROWS:
         return few_rows(problem, m)
-    rows, columns = block_size(m, ROW_BLOCKS), block_size(n, COLUMN_BLOCKS)
+    across = ceildiv(n, isa.nc) if isinstance(n, int) else CELLS
+    rows = ROW_BLOCK
+    if isinstance(m, int):
+        most = max(1, m // LEAST_ROWS)
+        down = max(ceildiv(m, ROW_BLOCK), min(most, ceildiv(CELLS, across)))
+        rows = ceildiv(ceildiv(m, down), isa.rows) * isa.rows
     spec = replace(
         problem.spec,
-        m=rows if isinstance(m, int) and m % rows == 0 else None,
-        n=columns if isinstance(n, int) and n % columns == 0 else None,
-        packs=True,
+        m=min(rows, m) if isinstance(m, int) and (m % rows == 0 or m <= rows) else None,
+        n=isa.nc if isinstance(n, int) else None,
+        packs=not isinstance(n, int) or n > isa.in_place,
     )
-    return rows, columns, spec
+    rest = n % isa.nc if isinstance(n, int) else 0
+    return Grid(rows, isa.nc, spec, replace(spec, n=rest) if rest else spec)
 
 
-def few_rows(problem: Problem, rows: int) -> tuple[int, int, Matmul]:
+def few_rows(problem: Problem, rows: int) -> Grid:
     """Long rows of B, read once and in place: what a product of few rows waits for is memory."""
     n = problem.sizes[1]
-    columns = block_size(n, STREAM_BLOCKS)
-    is_whole = isinstance(n, int) and n % columns == 0
-    return rows, columns, replace(problem.spec, m=rows, n=columns if is_whole else None)
+    whole = [size for size in STREAM_BLOCKS if isinstance(n, int) and n % size == 0]
+    columns = whole[0] if whole else STREAM_BLOCKS[0] // 2
+    is_whole = bool(whole)
+    spec = replace(problem.spec, m=rows, n=columns if is_whole else None)
+    return Grid(rows, columns, spec, spec)
 
 
-def write_grid(e: Emitter, call: Call, scratch: Num, work: Work) -> None:
-    """Blocks of C as cells of a parallel loop; each packs its own part of B."""
-    rows, columns, spec = grid_of(call.problem)
-    m, n, k = call.problem.sizes
-    index = e.index
-    across = index.floordiv(index.add(n, columns - 1), columns)
-    down = index.floordiv(index.add(m, rows - 1), rows)
+class GridWriter:
+    """Writes blocks of C as cells of a parallel loop; each packs its own part of B."""
 
-    def write(cell: CellEmitter, number: Num) -> None:
-        wide, local = cell.capture_num(across), cell.index
-        first = local.mul(local.floordiv(number, wide), rows)
-        start = local.mul(local.mod(number, wide), columns)
-        sizes = (
-            local.minimum(local.sub(cell.capture_num(m), first), rows),
-            local.minimum(local.sub(cell.capture_num(n), start), columns),
-            cell.capture_num(k),
+    def __init__(self, e: Emitter, problem: Problem, call: Call, grid: Grid) -> None:
+        self.e, self.problem, self.call, self.grid = e, problem, call, grid
+
+    def write(self, scratch: Num, work: Work) -> None:
+        """The loop."""
+        m, n, _ = self.problem.sizes
+        index = self.e.index
+        across = self.blocks(n, self.grid.columns)
+        down = self.blocks(m, self.grid.rows)
+
+        def write(cell: CellEmitter, number: Num) -> None:
+            wide, local = cell.capture_num(across), cell.index
+            row = local.mul(local.floordiv(number, wide), self.grid.rows)
+            column = local.mul(local.mod(number, wide), self.grid.columns)
+            place = local.place(cell.arena, cell.capture_num(scratch), "i8")
+            self.write_block(cell, row, column, place)
+
+        run_cells(self.e, index.mul(across, down), work, write)
+
+    def blocks(self, extent: Num, size: int) -> Num:
+        """How many blocks an extent has."""
+        return self.e.index.floordiv(self.e.index.add(extent, size - 1), size)
+
+    def write_block(self, cell: CellEmitter, row: Num, column: Num, work: str) -> None:
+        """One block; those of the last column may be narrower."""
+        call, grid, text = self.block_call(cell, row, column), self.grid, cell.text
+        if grid.last == grid.spec:
+            call.write(cell, grid.spec, work)
+            return
+        usual, last, after = text.label(), text.label(), text.label()
+        narrower = text.let(f"icmp slt i64 {call.sizes[1]}, {grid.columns}")
+        text.branch(narrower, last, usual)
+        for label, spec in ((usual, grid.spec), (last, grid.last)):
+            text.start(label)
+            call.write(cell, spec, work)
+            text.jump(after)
+        text.start(after)
+
+    def block_call(self, cell: CellEmitter, row: Num, column: Num) -> Call:
+        """Where the block of C, its rows of A and its columns of B are, and how large it is."""
+        problem, index, call = self.problem, cell.index, self.call
+        m, n, k = (cell.capture_num(size) for size in problem.sizes)
+        ldc, lda, ldb = (cell.capture_num(each) for each in problem.strides)
+        c, a, b = (cell.capture(pointer, "ptr") for pointer in call.pointers)
+        ai = lda if problem.spec.a_major == "k" else 1
+        bj = 1 if problem.spec.b_major == "n" else ldb
+        element = problem.spec.element
+        pointers = (
+            index.place(c, index.add(index.mul(row, ldc), column), element),
+            index.place(a, index.mul(row, ai), source_element(problem.spec.a_dtype)),
+            index.place(b, index.mul(column, bj), source_element(problem.spec.b_dtype)),
         )
-        pointers = block_pointers(cell, call, first, start)
-        place = local.place(cell.arena, cell.capture_num(scratch), "i8")
-        ldc, lda, ldb = map(cell.capture_num, call.problem.strides)
-        write_call(cell, spec, call, pointers, sizes, (ldc, lda, ldb), place)
-
-    run_cells(e, index.mul(across, down), work, write)
-
-
-def block_pointers(cell: CellEmitter, call: Call, row: Num, column: Num) -> tuple[str, str, str]:
-    """Where the block of C, its rows of A and its columns of B are."""
-    problem, index = call.problem, cell.index
-    ldc, lda, ldb = (cell.capture_num(stride) for stride in problem.strides)
-    c, a, b = (cell.capture(pointer, "ptr") for pointer in call.pointers)
-    ai = lda if problem.spec.a_major == "k" else 1
-    bj = 1 if problem.spec.b_major == "n" else ldb
-    element = problem.spec.element
-    return (
-        index.place(c, index.add(index.mul(row, ldc), column), element),
-        index.place(a, index.mul(row, ai), source_element(problem.spec.a_dtype)),
-        index.place(b, index.mul(column, bj), source_element(problem.spec.b_dtype)),
-    )
+        sizes = (
+            index.minimum(index.sub(m, row), self.grid.rows),
+            index.minimum(index.sub(n, column), self.grid.columns),
+            k,
+        )
+        epilogue = call.epilogue
+        if epilogue is not None:
+            epilogue = (epilogue[0], cell.capture(epilogue[1], "ptr"))
+        return Call(pointers, sizes, (ldc, lda, ldb), call.accumulate, epilogue, (row, column))
 
 
 def as_matrix(buffer: Buffer) -> Matrix:
@@ -294,7 +351,8 @@ def matmul_scratch(op: Operation, isa: Isa) -> int:
     whole = workspace_bytes(problem.spec, isa)
     if not is_long(estimate_one(op)):
         return whole
-    return max(whole, workspace_bytes(grid_of(problem)[2], isa))
+    grid = grid_of(problem, isa)
+    return max(whole, workspace_bytes(grid.spec, isa), workspace_bytes(grid.last, isa))
 
 
 def typed_matrix(value: Value) -> Matrix:

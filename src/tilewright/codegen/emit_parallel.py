@@ -42,9 +42,10 @@ def is_long(work: Work) -> bool:
 class CellEmitter(Emitter):
     """Writes the function of a parallel loop; what it needs from outside comes in `%env`."""
 
+    parameters = "ptr %env, ptr %ctx, i64 %begin, i64 %end"
+
     def __init__(self, outer: Emitter, symbol: str) -> None:
-        parameters = "ptr %env, ptr %ctx, i64 %begin, i64 %end"
-        header = f"define internal i32 {symbol}({parameters}) #0"
+        header = f"define internal i32 {symbol}({self.parameters}) #0"
         super().__init__(outer.module, header, outer.shared)
         self.outer = outer
         self.captured: dict[str, tuple[str, int]] = {}

@@ -5,7 +5,7 @@ Handlers for operations live in the `emit_*` modules and register themselves in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,9 +61,14 @@ class LaneState:
 
 @dataclass(slots=True)
 class Shared:
-    """What the functions of one kernel have in common."""
+    """What the functions of one kernel have in common.
+
+    `epilogues` are the nests that follow products; `written` is what has been written with them.
+    """
 
     layout: Layout
+    epilogues: Mapping[Operation, Any] = field(default_factory=dict[Operation, Any])
+    written: set[Operation] = field(default_factory=set[Operation])
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
     externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])
@@ -78,7 +83,10 @@ class Shared:
 
 
 class Emitter:
-    """Writes one function. `values` says what each IR value is; `symbols` what extents are."""
+    """Writes one function. `values` says what each IR value is; `symbols` what extents are.
+
+    With a `window` of (first, count), loops over lanes run over these lanes only.
+    """
 
     def __init__(self, module: Module, header: str, shared: Shared) -> None:
         self.module = module
@@ -89,6 +97,7 @@ class Emitter:
         self.symbols: dict[Symbol, Num] = {}
         self.dims: list[dict[Expr, Num]] = [{}]
         self.lanes: LaneState | None = None
+        self.window: tuple[Num, Num] | None = None
         self.arena = ""
         self.depth = 0
         self.dynamic: dict[Operation, Num] = {}
@@ -278,6 +287,8 @@ class Emitter:
             if op.opdef.terminator:
                 self.dims.pop()
                 return op
+            if op in self.shared.written:
+                continue
             handler = HANDLERS.get(op.opdef)
             if handler is None:
                 raise InternalError(f"{op.opdef.name} reached code generation")

@@ -19,6 +19,7 @@ from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
 from tilewright.codegen.emitter import Emitter, Shared
+from tilewright.codegen.epilogue import find_epilogues
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.machine import compile_text
@@ -68,8 +69,10 @@ def emit_kernel(
 ) -> Kernel:
     """The kernel of a loop-level function whose parameters are those of `signature`, in order."""
     isa = target.instructions
-    layout = assign_offsets(function.body, lambda op: scratch_bytes(op, isa))
-    shared = Shared(layout)
+    epilogues = find_epilogues(function.body)
+    until = {product: epilogue.nest for product, epilogue in epilogues.items()}
+    layout = assign_offsets(function.body, lambda op: scratch_bytes(op, isa), until)
+    shared = Shared(layout, epilogues)
     module = Module(isa)
     header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
     emitter = Emitter(module, header, shared)

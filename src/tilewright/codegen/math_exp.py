@@ -12,6 +12,14 @@ EXP = (
     0.16666666666666666,
     0.5,
 )
+EXPM1 = (
+    0.012701364234089851,
+    0.04461009427905083,
+    0.1333342343568802,
+    0.333330899477005,
+    0.6666666269302368,
+    1.0,
+)
 EXP2 = (
     0.00015453262409320672,
     0.0013390978248123866,
@@ -20,13 +28,9 @@ EXP2 = (
     0.24022650760957306,
     0.6931471880711763,
 )
-TANH = (
-    -0.006096714165908197,
-    0.020997178999074752,
-    -0.05385090957851358,
-    0.13332769736976327,
-    -0.33333328944134255,
-)
+ROUNDER = 12582912.0
+"""Three times 2**22: what is added to it is rounded to an integer, in the low bits."""
+
 ERF_NEAR = (
     -5.96761703e-4,
     4.99119423e-3,
@@ -90,12 +94,21 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """tanh x within 1.5 ULP: an odd polynomial near 0, else 1 - 2/(e**2|x| + 1)."""
+    """tanh x within 2 ULP: E/(E + 2) for E = e**2|x| - 1, which is exact enough near 0, too."""
     a = x.abs()
-    z = x * x
-    near = fma(a * z, horner(z, TANH), a)
-    far = fma(a.constant(-2.0) / (exp(a + a) + 1.0), 1.0, 1.0)
-    return select(a.lt(0.625), near, far).copysign(x)
+    y = select(a.gt(9.5), 9.5, a)
+    shifted = fma(y, 2.0 * LOG2_E, y.constant(ROUNDER))
+    n = shifted - ROUNDER
+    r = fma(n, -LN2_LOW / 2, fma(n, -LN2_HIGH / 2, y))
+    p = fma(r * r, horner(r, EXPM1), r)
+    exponent = shifted.bits() << 23
+    power, half = (exponent + 0x3F800000).as_float(), (exponent + 0x3F000000).as_float()
+    e = fma(p, power, half - 0.5)
+    total = e + 1.0
+    larger, smaller = select(e.gt(1.0), e, 1.0), select(e.gt(1.0), 1.0, e)
+    lost = smaller - (total - larger)
+    q = e / total
+    return fma(fma(q, -q, q), -lost, q).copysign(x)
 
 
 def erf(x: Lanes) -> Lanes:

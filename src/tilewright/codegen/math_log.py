@@ -9,19 +9,11 @@ from tilewright.codegen.lanes import (
     round_to_zero,
     select,
 )
-from tilewright.codegen.math_exp import LN2_HIGH, LN2_LOW, clamp
+from tilewright.codegen.math_exp import clamp
 
-LOG = (
-    7.0376836292e-2,
-    -1.1514610310e-1,
-    1.1676998740e-1,
-    -1.2420140846e-1,
-    1.4249322787e-1,
-    -1.6668057665e-1,
-    2.0000714765e-1,
-    -2.4999993993e-1,
-    3.3333331174e-1,
-)
+LOG = (0.3036075830459595, 0.39957815408706665, 0.666669487953186)
+LN2_UPPER, LN2_LOWER = 0.693115234375, 3.1946184994535795e-05
+THREE_QUARTERS = 0x3F400000
 ATANH = (
     0.08312208910204648,
     0.09070010752368131,
@@ -40,23 +32,49 @@ EXP2_64 = (
     6.9314718055994530e-01,
 )
 LN2, LOG2_E = 0.6931471805599453, 1.4426950408889634
-SQRT_HALF_32, SQRT_HALF_64 = 0x3F3504F3, 0x3FE6A09E667F3BCD
+SQRT_HALF_64 = 0x3FE6A09E667F3BCD
 INFINITY = float("inf")
 NAN = float("nan")
 
 
 def log(x: Lanes) -> Lanes:
-    """Natural logarithm within 1 ULP."""
+    """Natural logarithm within 1 ULP: log(1+f) = f - (f*f/2 - s*(f*f/2 + R)), s = f/(2+f)."""
+    direct = x.text.isa.has_scalef and x.lanes == 16
+    e, m = split_directly(x) if direct else split(x)
+    f = m - 1.0
+    s = f / (m + 1.0)
+    z = s * s
+    half = f * (f * 0.5)
+    correction = half - fma(s, half + z * horner(z, LOG), e * LN2_LOWER)
+    result = fma(e, LN2_UPPER, f - correction)
+    return result if direct else log_limits(x, result)
+
+
+def split(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(e, m) with x = m * 2**e and m from 3/4 to 3/2, for positive finite x."""
     tiny = x.lt(1.1754943508222875e-38)
     scaled = select(tiny, x * 8388608.0, x)
     bits = scaled.bits()
-    exponent = (bits - SQRT_HALF_32).ashr(23)
-    f = (bits - (exponent << 23)).as_float() - 1.0
-    e = exponent.convert("sitofp", "float") - select(tiny, f.constant(23.0), 0.0)
-    z = f * f
-    y = fma(e, LN2_LOW, f * z * horner(f, LOG))
-    result = fma(e, LN2_HIGH, f + fma(z, -0.5, y))
-    return log_limits(x, result)
+    exponent = (bits - THREE_QUARTERS).ashr(23)
+    m = (bits - (exponent << 23)).as_float()
+    return exponent.convert("sitofp", "float") - select(tiny, x.constant(23.0), 0.0), m
+
+
+def split_directly(x: Lanes) -> tuple[Lanes, Lanes]:
+    """`split` by instructions made for it.
+
+    Infinity and zero give an infinite e and m = 1, negative numbers give NaN.
+    """
+    m = taken_apart(x + 0.0, "getmant", ", i32 11")
+    return taken_apart(x, "getexp") - taken_apart(m, "getexp"), m
+
+
+def taken_apart(x: Lanes, instruction: str, how: str = "") -> Lanes:
+    """One of the instructions that split floats."""
+    kind = x.type
+    arguments = f"{kind} {x.ref}{how}, {kind} poison, i16 -1, i32 4"
+    name = f"@llvm.x86.avx512.mask.{instruction}.ps.512"
+    return x.like(x.text.let(f"call {kind} {name}({arguments})"))
 
 
 def log_limits(x: Lanes, result: Lanes) -> Lanes:

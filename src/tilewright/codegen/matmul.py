@@ -32,6 +32,7 @@ PARAMETERS = (
     "ptr %c, i64 %ldc, ptr %a, i64 %lda, ptr %b, i64 %ldb, "
     "i64 %m, i64 %n, i64 %k, ptr %work, i1 %accumulate"
 )
+EPILOGUE = ", ptr %epilogue, ptr %env, ptr %ctx, i64 %row, i64 %column"
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 4096, 4
 
@@ -49,7 +50,9 @@ class Matmul:
 
     `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
     `lda` and `ldb` are the strides of the other axis. C has unit stride along n. `packs` overrides
-    the choice whether a B that could be read in place is packed.
+    the choice whether a B that could be read in place is packed. With an epilogue, the function
+    takes `EPILOGUE`, too: what it calls for rows and columns that are complete (see epilogue.py),
+    and which row and column of the whole its first ones are.
     """
 
     a_dtype: str
@@ -62,6 +65,12 @@ class Matmul:
     lda: int | None = None
     ldb: int | None = None
     packs: bool | None = None
+    has_epilogue: bool = False
+
+    @property
+    def parameters(self) -> str:
+        """The parameters of the function."""
+        return PARAMETERS + EPILOGUE * self.has_epilogue
 
     @property
     def symbol(self) -> str:
@@ -70,6 +79,7 @@ class Matmul:
             "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
         )
         layout = self.a_major + self.b_major + {None: "", True: "p", False: "u"}[self.packs]
+        layout += "e" * self.has_epilogue
         return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{layout}.{sizes}"
 
     @property
@@ -121,7 +131,8 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
         vectors = max(1, min(vectors, -(-spec.n // LANES)))
     width = LANES * vectors
     if spec.k is not None:
-        depth = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
+        least = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
+        columns, depth = columns * (depth // least), least
     columns = max(width, columns // width * width)
     return Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), dot)
 
@@ -190,7 +201,7 @@ class MatmulWriter:
     def __init__(self, module: Module, spec: Matmul) -> None:
         self.module, self.spec = module, spec
         self.plan = choose_plan(spec, module.isa)
-        self.text = Text(module, f"define internal fastcc void {spec.symbol}({PARAMETERS}) #1")
+        self.text = Text(module, f"define internal fastcc void {spec.symbol}({spec.parameters}) #1")
         self.index = Index(self.text)
         self.m: Num = "%m" if spec.m is None else spec.m
         self.n: Num = "%n" if spec.n is None else spec.n
@@ -225,7 +236,7 @@ class MatmulWriter:
         one, more = self.text.label(), self.text.label()
         self.text.branch(self.text.let("icmp eq i64 %m, 1"), one, more)
         self.text.start(one)
-        self.text.do(f"call fastcc void {symbol}({PARAMETERS})")
+        self.text.do(f"call fastcc void {symbol}({self.spec.parameters})")
         self.text.do("ret void")
         self.text.start(more)
 
@@ -260,9 +271,31 @@ class MatmulWriter:
             later = self.text.let(f"icmp sgt i64 {k}, 0")
             start = self.text.let(f"or i1 {later}, %accumulate")
         panels = self.b_panels(column, columns, k, depth)
+        done = self.completion(k, depth)
         for rows, low, high in self.row_ranges():
             with self.index.steps(low, high, rows) as row:
                 self.row_panel(rows, row, column, columns, k, depth, start, panels)
+                self.call_epilogue(done, rows, row, column, columns)
+
+    def completion(self, k: Num, depth: Num) -> str:
+        """An i1: whether this block of k is the last; "" where nobody asks."""
+        if not self.spec.has_epilogue:
+            return ""
+        end = self.index.add(k, depth)
+        if isinstance(end, int) and isinstance(self.k, int):
+            return "true" if end >= self.k else "false"
+        return self.text.let(f"icmp sge i64 {end}, {self.k}")
+
+    def call_epilogue(self, done: str, rows: int, row: Num, column: Num, columns: Num) -> None:
+        """What comes after the product, on a panel that is complete."""
+        if done in ("", "false"):
+            return
+        index = self.index
+        begin = index.add("%row", row)
+        arguments = f"ptr %env, ptr %ctx, i64 {begin}, i64 {index.add(begin, rows)}"
+        arguments += f", i64 {index.add('%column', column)}, i64 {columns}"
+        with self.text.when(done):
+            self.text.do(f"call i32 %epilogue({arguments})")
 
     def row_ranges(self) -> list[tuple[int, Num, Num]]:
         """(rows per step, first row, end): full register blocks, then what is left."""

@@ -16,6 +16,9 @@ from tilewright.passes.context import (
 from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
+from tilewright.passes.merge_products import merge_products
+from tilewright.passes.merge_tiles import merge_tiles
+from tilewright.passes.place_products import place_products
 from tilewright.passes.simplify import simplify
 from tilewright.passes.split_reductions import split_reductions
 
@@ -31,6 +34,9 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
     lower_entry,
+    merge_products,  # before products are placed: an accumulator has one writer then
+    place_products,  # what the nests of lower_entry store is known
+    merge_tiles,  # tiles have places in one matrix now
 )
 
 

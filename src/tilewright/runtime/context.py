@@ -7,6 +7,7 @@ thread is gone, so their number is bounded by the threads that ran kernels at th
 from __future__ import annotations
 
 import ctypes
+import mmap
 import struct
 import threading
 from collections.abc import Callable
@@ -26,16 +27,31 @@ from tilewright.runtime.records import CTX_MAIN_THREAD
 
 _PRINT_CAPACITY = 4096
 _ARENA_STEP = 1 << 16
+_HUGE_PAGE = 2 << 20
+_MANY_PAGES = 512 << 10
 
 
 class AlignedMemory:
-    """Zeroed bytes at an aligned address."""
+    """Zeroed bytes at an aligned address; on pages of 2 MB where there are many, if there are any.
+
+    What a matmul packs fills most of a cache that is found by physical address: pages from
+    anywhere would meet in it.
+    """
 
     __slots__ = ("_buffer", "address", "size")
 
     def __init__(self, size: int, alignment: int = ARENA_ALIGNMENT) -> None:
-        self._buffer = ctypes.create_string_buffer(size + alignment)
-        self.address = -(-ctypes.addressof(self._buffer) // alignment) * alignment
+        self._buffer: ctypes.Array[ctypes.c_char] | mmap.mmap
+        if size >= _MANY_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+            size, alignment = -(-size // _HUGE_PAGE) * _HUGE_PAGE, _HUGE_PAGE
+            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            self._buffer = mmap.mmap(-1, size + alignment, flags=private)
+            self._buffer.madvise(mmap.MADV_HUGEPAGE)
+            start = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
+        else:
+            self._buffer = ctypes.create_string_buffer(size + alignment)
+            start = ctypes.addressof(self._buffer)
+        self.address = -(-start // alignment) * alignment
         self.size = size
 
 
