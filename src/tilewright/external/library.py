@@ -10,7 +10,6 @@ import ctypes
 import hashlib
 import os
 import tempfile
-import threading
 from dataclasses import replace
 from functools import cache
 
@@ -21,10 +20,11 @@ from tilewright.errors import ToolchainError
 from tilewright.external.compiler import FLAGS, INCLUDE, Compiler, require_compiler
 from tilewright.external.sources import watched
 from tilewright.external.wrapper import ENTRY, wrap
+from tilewright.locks import make_lock
 
 Parts = tuple[tuple[str, str], ...]
 
-_lock = threading.RLock()
+_lock = make_lock()
 _prepared: dict[tuple[ExternalKernel, str], ExternalKernel] = {}
 _loaded: dict[str, ctypes.CDLL] = {}
 
