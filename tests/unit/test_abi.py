@@ -112,6 +112,8 @@ def test_a_manifest_survives_json() -> None:
         work=((10.5, ()), (0.25, ("M", "N")), (abi.UNBOUNDED, ())),
         grid=Extent(0, (("M", 1),), 2),
         arena_bytes=4096,
+        communicates=True,
+        texts={3: "a tile of {0}"},
     )
     assert Manifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
     assert Manifest.from_json(json.loads(json.dumps(Manifest().to_json()))) == Manifest()

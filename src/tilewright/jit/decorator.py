@@ -17,6 +17,7 @@ from tilewright.errors import (
     ParserSyntaxError,
     ParserTypeError,
     ToolchainError,
+    UnsupportedFeatureError,
 )
 from tilewright.external import Sources
 from tilewright.frontend import capture
@@ -51,8 +52,9 @@ from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import OUTPUTS, CompileOptions, environment_guards, resolve_options
 from tilewright.jit.specializer import Specializer
-from tilewright.jit.together import SeveralKernels, find_reason
+from tilewright.jit.together import SeveralKernels, find_reason, waits_for_others
 from tilewright.locks import make_lock
+from tilewright.ops.facts import Facts
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
@@ -338,7 +340,12 @@ class JITFunction(Launcher):
             if find_reason(program, self.name, options) is not None:
                 raise SeveralKernels(program)
             driver.report(program, options)
-            generated = generate(program, self.name, options)
+            try:
+                generated = generate(program, self.name, options)
+            except UnsupportedFeatureError:
+                if waits_for_others(Facts(program), self.name):
+                    raise SeveralKernels(program) from None
+                raise
             if not request.graph.has_same_sources():  # the key is not that of what was built
                 raise ToolchainError(
                     f"a C++ source of '{self.name}' changed while it was compiled",
