@@ -26,6 +26,7 @@ from tilewright.dtypes import BF16, FP32
 from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import control, elementwise, loop, matmul, memory, shape
+from tilewright.passes.contract import LINE
 from unit.interp.build import for_loop
 
 SHAPES = ((384, (12, 32)), (640, (32, 20)), (240, (12, 20)))
@@ -137,7 +138,7 @@ def test_columns_that_a_loop_reads_again_and_again_are_turned_once() -> None:
     function = check(scores(3))
     assert turned_products(function) == 0
     (copy,) = (op for op in function.body.ops if op.opdef is loop.alloc)
-    assert copy.result.type.shape == (16, 20)
+    assert copy.result.type.shape == (16, 20 + LINE)
     assert sum(op.opdef is control.for_ for op in function.body.ops) == 1
 
 

@@ -26,6 +26,9 @@ from tilewright.passes.storage import Storage
 from tilewright.passes.traits import Indices, Kind, compose, direct_reads, index_exprs, shaped
 from tilewright.passes.turned import Turn
 
+LINE = 16
+"""Elements that take a line of the cache, or less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -201,13 +204,20 @@ def turn_operands(lowering: Lowering, loop: Operation) -> None:
 
 
 def copy_turned(lowering: Lowering, turn: Turn) -> Storage:
-    """Fresh memory with the turned copy."""
+    """Fresh memory with the turned copy.
+
+    Its rows are a line of the cache longer than they need be: rows that are a power of two apart
+    would meet in a few places of every cache.
+    """
     dims = domain(turn.shape)
     index = list(turn.index)
     index[turn.inner], index[turn.outer] = as_expr(dims[0]), as_expr(dims[1])
-    storage = lowering.allocate(turn.shape, shaped(turn.source).dtype)
-    read = Read(turn.source, tuple(index))
-    lowering.assign_elements(storage, dims, read)
+    rows, columns = turn.shape
+    pitch = simplify(as_expr(columns) + LINE)
+    room = lowering.allocate((rows, pitch), shaped(turn.source).dtype)
+    zeros = lowering.scopes.indices((0, 0))
+    storage = Storage(loop.view(room.buffer, zeros, shape=turn.shape, strides=(pitch, 1)))
+    lowering.assign_elements(storage, dims, Read(turn.source, tuple(index)))
     return storage
 
 
