@@ -594,18 +594,10 @@ def test_every_error_is_of_the_builtin_class_that_the_language_names() -> None:
 
 @pytest.mark.parametrize("code", sorted(set(NKI_PAGES) - {"err_nki_api_outside_of_nki_kernel"}))
 def test_a_refusal_in_the_body_points_at_the_author(code: str) -> None:
-    unplaced = {
-        "err_mutable_parameter_not_returned",
-        "err_tensor_output_not_written_to",
-        "err_nki_param_not_hashable",
-        "err_multi_cores_spmd_not_supported",
-        "err_supported_operand_dtype",
-        "err_returning_value_from_top_level",
-    }
     with pytest.raises(TilewrightError) as caught:
         BAD[code]()
     span = caught.value.span
-    assert (span is not None and span.file == __file__) or code in unplaced
+    assert span is not None and span.file == __file__
 
 
 def test_the_reference_page_is_what_the_catalogue_says() -> None:

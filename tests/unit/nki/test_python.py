@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
+from tilewright.errors import TilewrightError
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 COUNT = 0
@@ -242,3 +244,80 @@ def test_breakpoint_stops_in_the_authors_frame(monkeypatch: pytest.MonkeyPatch) 
     assert [name for name, *_ in stopped] == [__file__] * 4
     assert stopped[0][1] == stopped[2][1] == first + 4
     assert {"out", "tile", "x"} <= set(stopped[0][2]) and "n" in stopped[1][2]
+
+
+def traced_note(body: Any, kind: type[Exception]) -> str:
+    """The note of the exception that tracing `body` raises."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, body(nl.load(x)))
+        return out
+
+    with pytest.raises(kind) as caught:
+        kernel(X)
+    return "\n".join(getattr(caught.value, "__notes__", ()))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take notes since 3.11")
+def test_exceptions_of_python_say_where_the_author_was() -> None:
+    def endless(t, n):
+        return endless(t + 1.0, n)
+
+    def first(t):
+        return [1.0, 2.0][nl.program_id(0)]  # type: ignore[call-overload]
+
+    note = traced_note(lambda t: nl.sum(t), TypeError)  # type: ignore[call-arg]
+    assert "nl.sum(t)" in note and "^^^^^^^^^" in note and f"{__file__}:" in note
+    assert "[1.0, 2.0][nl.program_id(0)]" in traced_note(first, TypeError)
+    assert "nl.exponent" in traced_note(lambda t: nl.exponent(t), AttributeError)  # type: ignore[attr-defined]
+    assert traced_note(lambda t: endless(t, 1), RecursionError).count("called from here") == 15
+
+
+def test_functions_of_numpy_are_the_operations_of_that_name() -> None:
+    def body(t):
+        total = np.exp(t * 0.1) + np.maximum(t, np.float32(3)) + np.float32(2) * t
+        return np.add(total, 1.0) + np.absolute(t)
+
+    want = np.exp(X * 0.1) + np.maximum(X, 3) + 2 * X + 1 + np.abs(X)
+    np.testing.assert_allclose(applied(body), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (lambda t: np.add.reduce(t), "np.add: operand 'x' is a tensor"),
+        (lambda t: np.ones(8) + t, "np.add: operand 'x' is a tensor"),
+        (lambda t: np.frexp(t), "np.frexp: operand 'x' is a tensor"),
+        (lambda t: math.exp(t), "must be known while the kernel is traced, got tensor"),
+        (lambda t: int(t), "must be known while the kernel is traced, got tensor"),
+    ],
+)
+def test_tensors_have_no_values_for_host_code(body: Any, message: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        applied(body)
+    assert message in caught.value.message
+    assert caught.value.span is not None and caught.value.span.file == __file__
+
+
+def test_refusals_that_no_statement_causes_point_at_the_definition() -> None:
+    def returns_tile(x):
+        nl.load(x)
+        return nl.load(x)
+
+    def writes_nothing(x):
+        nl.load(x)
+        return nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def takes_list(x, items):
+        return x
+
+    places: dict[str, int | None] = {}
+    for function, more in ((returns_tile, ()), (writes_nothing, ()), (takes_list, ([1],))):
+        with pytest.raises(TilewrightError) as caught:
+            nki.jit(function)(X, *more)
+        span = caught.value.span
+        first = function.__code__.co_firstlineno
+        places[function.__name__] = None if span is None else span.line - first
+    assert places == {"returns_tile": 2, "writes_nothing": 2, "takes_list": 0}

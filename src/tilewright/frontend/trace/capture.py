@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.capture import CapturedFunction, capture_function
-from tilewright.source import SourceText
+from tilewright.source import SourceText, Span
 
 LAMBDA = "<lambda>"
 
@@ -82,3 +82,38 @@ def _words(code: CodeType) -> tuple[object, ...]:
     names = sorted({*code.co_names, *code.co_freevars})
     plain = [const for const in code.co_consts if not isinstance(const, CodeType)]
     return (*names, *map(repr, plain), *(_words(each) for each in _codes(code)))
+
+
+def return_span(function: FunctionType) -> Span | None:
+    """Where a function returns, if it does so in one place; else its definition, if it is found."""
+    captured = _found(function)
+    if captured is None:
+        return None
+    own = [node for node in _own_nodes(captured.node) if isinstance(node, ast.Return)]
+    return captured.source.span(own[0]) if len(own) == 1 else captured.span
+
+
+def parameter_span(function: FunctionType, name: str = "") -> Span | None:
+    """Where a parameter (or, without one, the `def`) stands, if the definition is found."""
+    captured = _found(function)
+    if captured is None:
+        return None
+    spec = captured.node.args
+    given = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+    found = next((each for each in given if each.arg == name), None)
+    return captured.span if found is None else captured.source.span(found)
+
+
+def _found(function: FunctionType) -> CapturedFunction | None:
+    try:
+        return capture_helper(function)
+    except ParserSyntaxError:
+        return None
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield child
+            yield from _own_nodes(child)

@@ -18,7 +18,7 @@ import numpy
 
 from tilewright.devices import get_device
 from tilewright.dtypes import DType
-from tilewright.errors import ParserSyntaxError, TilewrightError
+from tilewright.errors import InvalidOperationError, ParserSyntaxError, TilewrightError
 from tilewright.errors.nki_control import (
     AMBIGUOUS_TRUTH,
     DEVICE_LOOP_EXIT,
@@ -34,6 +34,7 @@ from tilewright.frontend import calls
 from tilewright.frontend.trace import inline, loops
 from tilewright.frontend.trace.allocations import Uses
 from tilewright.frontend.trace.ambient import IN_FLIGHT, install_context_type, refusal
+from tilewright.frontend.trace.capture import return_span
 from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
 from tilewright.frontend.trace.grid import grid_has_multi_physical_cores
@@ -53,7 +54,7 @@ from tilewright.frontend.trace.scopes import (
 )
 from tilewright.frontend.trace.sema import Sema
 from tilewright.frontend.trace.sequences import as_items, items_of
-from tilewright.frontend.trace.spans import author_frame, starts_trace, warn_author
+from tilewright.frontend.trace.spans import author_frame, raised_at, starts_trace, warn_author
 from tilewright.frontend.trace.tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace.typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
@@ -158,8 +159,14 @@ class TraceContext:
 
     def trace_kernel(self, name: str, frame: KernelFrame) -> Function:
         """Walks the body of a kernel and gives the function that it builds."""
-        for _ in self.trace_kernel_impl(name, frame):
-            pass
+        try:
+            for _ in self.trace_kernel_impl(name, frame):
+                pass
+        except TilewrightError as error:
+            raise error.locate(return_span(frame.function)) from error.__cause__
+        except Exception as error:
+            note_place(error)
+            raise
         return self.kernel.function()
 
     @starts_trace
@@ -490,6 +497,14 @@ class TraceContext:
         if shape is not None and tuple(shape) != value.shape:
             raise refusal(ANNOTATION_SHAPE, name=name, given=list(value.shape), wanted=list(shape))
         self.bind_name(name, value)
+
+
+def note_place(error: Exception) -> None:
+    """Adds to an exception of Python what the author's expression was."""
+    span, add_note = raised_at(error), getattr(error, "add_note", None)
+    if span is not None and add_note is not None:
+        where = "raised while a kernel was traced, where its author has written"
+        add_note(str(InvalidOperationError(where, span)))
 
 
 def author_locals() -> dict[str, Any]:

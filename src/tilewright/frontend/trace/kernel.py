@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tilewright.errors import TilewrightError
 from tilewright.errors.nki import NKIRuntimeError
 from tilewright.errors.nki_control import MULTI_CORES, PARAM_NOT_HASHABLE
 from tilewright.errors.nki_tensors import OPERAND_DTYPE
 from tilewright.frontend.calls import KernelBase, dont_trace_attr
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.capture import parameter_span
 from tilewright.frontend.trace.context import TraceContext
 from tilewright.frontend.trace.function import ArraySpec, KernelFrame, Print
 from tilewright.frontend.trace.grid import GridDim, as_grid
@@ -173,7 +175,10 @@ class TraceKernel(KernelBase):
         passed: list[Any] = []
         keys: list[Hashable] = []
         for name, given in bound.arguments.items():
-            bound.arguments[name] = self._argument(name, given, passed, keys)
+            try:
+                bound.arguments[name] = self._argument(name, given, passed, keys)
+            except TilewrightError as error:
+                raise error.locate(parameter_span(self.function, name)) from None
         arrays = [np.asarray(each) for each in passed]
         form, found = form_of(args, kwargs)
         in_order = len(found) == len(passed) and all(map(operator.is_, found, passed))
@@ -217,7 +222,8 @@ class TraceKernel(KernelBase):
         ctx = TraceContext.new_ctx(replace(self.opts, grid=self.grid))
         try:
             if ctx.multi_physical_cores and self.opts.platform_target not in MULTI_CORE_TARGETS:
-                raise MULTI_CORES(target=self.opts.platform_target)
+                place = parameter_span(self.function)
+                raise MULTI_CORES(span=place, target=self.opts.platform_target)
             frame = KernelFrame(self.function, call.bound, self.grid)
             function = ctx.trace_kernel(self.__name__, frame)
             roots = ctx.kernel.roots

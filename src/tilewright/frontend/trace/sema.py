@@ -15,6 +15,7 @@ from tilewright.errors.nki_control import OUT_OF_SCOPE
 from tilewright.frontend.trace import access, indirect, views
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
+from tilewright.frontend.trace.ops import LANGUAGE
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.spans import current_span
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
@@ -26,6 +27,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, TileType, Type
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
+from tilewright.ops.nki_alu import SYNONYMS
 from tilewright.source import Span
 
 if TYPE_CHECKING:
@@ -189,6 +191,14 @@ class Sema(Builder):
     def unary(self, name: str, x: nki_tensor) -> nki_tensor:
         """`<op> x`."""
         return trace_arith.unary(self, name, x)
+
+    def ufunc(self, name: str, inputs: Sequence[Any]) -> Any:
+        """A function of numpy applied to tensors and numbers, or NotImplemented."""
+        name = SYNONYMS.get(name, name)
+        if len(inputs) == 2 and name in trace_arith.BINARY:
+            return self.operator(name, *inputs)
+        function = LANGUAGE.get(f"nl.{name}")
+        return NotImplemented if function is None or len(inputs) != 1 else function(*inputs)
 
     def negated(self, x: nki_tensor) -> nki_tensor:
         """`~x`."""

@@ -6,11 +6,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from tilewright.source import SourceText, Span
 
+MOST_CALLS = 16
+"""Call sites that a place remembers, so that a recursion which never ends can be shown."""
 HAS_COLUMNS = sys.version_info >= (3, 11)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -23,12 +26,11 @@ class AuthorCode:
         self.source = source
         self.spans: dict[int, Span] = {}
 
-    def span_at(self, frame: FrameType) -> Span:
-        """The expression that `frame`, which runs this code, is at."""
-        place = frame.f_lasti
+    def span_at(self, place: int, line: int) -> Span:
+        """The expression at an instruction and line of this code."""
         found = self.spans.get(place)
         if found is None:
-            found = self.spans[place] = self._span(place, frame.f_lineno)
+            found = self.spans[place] = self._span(place, line)
         return found
 
     @cached_property
@@ -76,8 +78,9 @@ def current_span() -> Span | None:
 
 
 def _chained(spans: Iterable[Span]) -> Span | None:
+    """The first of `spans`, called from the next, and so on."""
     chain: Span | None = None
-    for span in reversed(list(spans)):
+    for span in reversed(list(islice(spans, MOST_CALLS))):
         chain = span if chain is None else span.called_from(chain)
     return chain
 
@@ -87,10 +90,21 @@ def _author_spans(frame: FrameType | None) -> Iterator[Span]:
         code = frame.f_code
         author = _AUTHORS.get(id(code))
         if author is not None:
-            yield author.span_at(frame)
+            yield author.span_at(frame.f_lasti, frame.f_lineno)
         elif id(code) in _STARTS:
             return
         frame = frame.f_back
+
+
+def raised_at(error: BaseException) -> Span | None:
+    """The author's expression that an exception came from, with the call sites that led to it."""
+    trace, spans = error.__traceback__, list[Span]()
+    while trace is not None:
+        author = _AUTHORS.get(id(trace.tb_frame.f_code))
+        if author is not None:
+            spans.append(author.span_at(trace.tb_lasti, trace.tb_lineno))
+        trace = trace.tb_next
+    return _chained(reversed(spans))
 
 
 def author_frame() -> FrameType | None:

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilewright.errors.nki_control import AMBIGUOUS_TRUTH
-from tilewright.errors.nki_tensors import TILE_SHAPE
+from tilewright.errors.nki_control import AMBIGUOUS_TRUTH, EXPECTED_CONSTANT
+from tilewright.errors.nki_tensors import TILE_SHAPE, UNEXPECTED_OPERAND
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.windows import Window, as_window
@@ -37,15 +37,19 @@ def _in_place(name: str) -> Callable[..., Any]:
 class nki_tensor:
     """A symbolic tensor: a shape and an element type, and no values while the kernel is traced."""
 
-    __slots__ = ("_place", "partition_axis", "root", "shape")
-    __array_ufunc__ = None
+    __slots__ = ("_place", "_shape", "partition_axis", "root")
 
     def __init__(self, root: Root, place: Access | Window, partition_axis: int = 0) -> None:
         self.root = root
         self._place = place
         self.partition_axis = partition_axis
         extents = place.shape if isinstance(place, Window) else place.domain
-        self.shape: tuple[int, ...] = tuple(map(int, extents))
+        self._shape: tuple[int, ...] = tuple(map(int, extents))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return self._shape
 
     @property
     def access(self) -> Access:
@@ -198,6 +202,21 @@ class nki_tensor:
 
     def __bool__(self) -> NoReturn:
         raise refusal(AMBIGUOUS_TRUTH, what=f" (in {current_api()})")
+
+    def __float__(self) -> NoReturn:
+        raise refusal(EXPECTED_CONSTANT, what="a number of Python", given=f"tensor '{self.name}'")
+
+    __int__ = __float__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """`np.exp(tile)`, and `number * tile` for a number of numpy: the operation of that name."""
+        result = NotImplemented
+        if method == "__call__" and not keywords:
+            result = nki_ctx().sema.ufunc(ufunc.__name__, inputs)
+        if result is NotImplemented:
+            found = {"given": "a tensor", "wanted": "arrays; tensors have the operations of nl"}
+            raise refusal(UNEXPECTED_OPERAND, op=f"np.{ufunc.__name__}", name="x", **found)
+        return result
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a tensor has no values while the kernel is traced")
