@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.dtypes import BOOL, FP32, INT32, DType
 from tilewright.frontend.trace.access import reshaped_to
 from tilewright.frontend.trace.arith import broadcast_shape
-from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.nki._operands import (
@@ -46,60 +46,27 @@ def reduced(
     return result_tile(total, result_dtype(dtype, x))
 
 
-@nki_op("nl.sum")
-def sum(
-    x: nki_tensor,
-    axis: Any,
-    *,
-    dtype: Any = None,
-    mask: Any = None,
-    keepdims: bool = False,
-    **kwargs: Any,
-) -> nki_tensor:
-    """The sum along free axes, in FP32 (INT32 for integers)."""
-    return reduced("add", x, axis, dtype, mask, keepdims)
+def _reduction(name: str, combine: str, doc: str) -> NKIFunc[..., nki_tensor]:
+    def function(
+        x: nki_tensor,
+        axis: Any,
+        *,
+        dtype: Any = None,
+        mask: Any = None,
+        keepdims: bool = False,
+        **kwargs: Any,
+    ) -> nki_tensor:
+        return reduced(combine, x, axis, dtype, mask, keepdims)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return nki_op(f"nl.{name}")(function)
 
 
-@nki_op("nl.prod")
-def prod(
-    x: nki_tensor,
-    axis: Any,
-    *,
-    dtype: Any = None,
-    mask: Any = None,
-    keepdims: bool = False,
-    **kwargs: Any,
-) -> nki_tensor:
-    """The product along free axes, in FP32 (INT32 for integers)."""
-    return reduced("multiply", x, axis, dtype, mask, keepdims)
-
-
-@nki_op("nl.max")
-def max(
-    x: nki_tensor,
-    axis: Any,
-    *,
-    dtype: Any = None,
-    mask: Any = None,
-    keepdims: bool = False,
-    **kwargs: Any,
-) -> nki_tensor:
-    """The largest element along free axes."""
-    return reduced("maximum", x, axis, dtype, mask, keepdims)
-
-
-@nki_op("nl.min")
-def min(
-    x: nki_tensor,
-    axis: Any,
-    *,
-    dtype: Any = None,
-    mask: Any = None,
-    keepdims: bool = False,
-    **kwargs: Any,
-) -> nki_tensor:
-    """The smallest element along free axes."""
-    return reduced("minimum", x, axis, dtype, mask, keepdims)
+sum = _reduction("sum", "add", "The sum along free axes, in FP32 (INT32 for integers).")
+prod = _reduction("prod", "multiply", "The product along free axes, in FP32 (INT32 for integers).")
+max = _reduction("max", "maximum", "The largest element along free axes.")
+min = _reduction("min", "minimum", "The smallest element along free axes.")
 
 
 @nki_op("nl.mean")
