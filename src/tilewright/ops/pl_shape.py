@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.dtypes import DType
@@ -13,6 +13,9 @@ from tilewright.ir.types import Dim, ShapedType, TileType
 from tilewright.ops import creation, shape
 from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
+    Build,
+    Render,
+    Target,
     as_dtype,
     as_fill,
     as_scalar,
@@ -40,20 +43,33 @@ def shaped_type(name: str, argument: str, given: Any) -> ShapedType:
     return type_
 
 
+def publish_both(
+    target: Target,
+    name: str,
+    build: Build,
+    first: str,
+    render: Render,
+    tile_without: Iterable[str] = (),
+) -> None:
+    """Publishes a build whose parameter `first` is called tensor or tile in its namespaces."""
+    publish(
+        target,
+        name,
+        build,
+        tensor={first: "tensor"},
+        tile={first: "tile"},
+        tile_without=tile_without,
+        render=render,
+    )
+
+
 def reshape(input: Any, shape: Sequence[Any]) -> Value:
     """The elements of input, in row-major order, under another shape."""
     return _reshape(require_shaped_value("reshape", "input", input), shape=as_shape(shape))
 
 
 _reshape = shape.reshape
-publish(
-    shape.reshape,
-    "reshape",
-    reshape,
-    tensor={"input": "tensor"},
-    tile={"input": "tile"},
-    render=renamed(x="input"),
-)
+publish_both(shape.reshape, "reshape", reshape, first="input", render=renamed(x="input"))
 
 
 def reinterpret_view(data: Any, dtype: Any, *, shape: Sequence[Any] | None = None) -> Value:
@@ -185,14 +201,8 @@ def padded(x: Value, pad_value: Any) -> Value:
 
 _fillpad = shape.fillpad
 _slice = shape.slice_
-publish(
-    shape.slice_,
-    "slice",
-    slice,
-    tensor={"input": "tensor"},
-    tile={"input": "tile"},
-    tile_without=("clamp",),
-    render=renamed(x="input"),
+publish_both(
+    shape.slice_, "slice", slice, first="input", tile_without=("clamp",), render=renamed(x="input")
 )
 
 
@@ -213,14 +223,7 @@ def _fill_argument(operation: Operation) -> dict[str, Any] | None:
     return {"value": x, "pad_value": fill}
 
 
-publish(
-    shape.fillpad,
-    "fillpad",
-    fillpad,
-    tensor={"value": "tensor"},
-    tile={"value": "tile"},
-    render=_fill_argument,
-)
+publish_both(shape.fillpad, "fillpad", fillpad, first="value", render=_fill_argument)
 
 
 def fillpad_inplace(tile: Any, pad_value: Any = PadValue.zero) -> Value:
@@ -240,14 +243,7 @@ def fillpad_expand(value: Any, shape: Sequence[Any], pad_value: Any = PadValue.z
     return fillpad(grown, pad_value)
 
 
-publish(
-    shape.fillpad,
-    "fillpad_expand",
-    fillpad_expand,
-    tensor={"value": "tensor"},
-    tile={"value": "tile"},
-    render=never,
-)
+publish_both(shape.fillpad, "fillpad_expand", fillpad_expand, first="value", render=never)
 
 
 def set_validshape(input: Any, valid_rows: Any, valid_cols: Any) -> Value:
@@ -261,13 +257,8 @@ def _valid_arguments(operation: Operation) -> dict[str, Any] | None:
     return {"input": x, "valid_rows": valid[0], "valid_cols": valid[1]} if len(valid) == 2 else None
 
 
-publish(
-    shape.set_valid,
-    "set_validshape",
-    set_validshape,
-    tensor={"input": "tensor"},
-    tile={"input": "tile"},
-    render=_valid_arguments,
+publish_both(
+    shape.set_valid, "set_validshape", set_validshape, first="input", render=_valid_arguments
 )
 
 

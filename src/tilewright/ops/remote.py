@@ -94,8 +94,7 @@ def put_type(
     pipeline: bool,
 ) -> Type:
     require_peer("put", peer)
-    type_ = require_window("put", "dst", dst)
-    source = require_tensor("put", "src", src)
+    type_, source = require_window("put", "dst", dst), require_tensor("put", "src", src)
     moved_region("put", type_, source, dst_offsets, src_offsets, shape)
     return type_
 
@@ -131,6 +130,18 @@ def _offsets(given: Any) -> list[Any] | None:
     return None if given is None else list(given)
 
 
+def _extents(given: Any) -> Shape | None:
+    return None if given is None else as_shape(given)
+
+
+def _ends(
+    name: str, dst: Any, peer: Any, src: Any, to: Any, since: Any
+) -> tuple[Value, Value, Value, list[Any] | None, list[Any] | None]:
+    """The operands of a transfer, as values."""
+    target, source = require_value(name, "dst", dst), require_value(name, "src", src)
+    return target, as_peer(name, peer), source, _offsets(to), _offsets(since)
+
+
 def put_tensor(
     dst: Any,
     peer: Any,
@@ -146,12 +157,8 @@ def put_tensor(
 ) -> Value:
     """Writes `src` (or a region of it) into the part of `dst` that rank `peer` has."""
     return put(
-        require_value("put", "dst", dst),
-        as_peer("put", peer),
-        require_value("put", "src", src),
-        _offsets(dst_offsets),
-        _offsets(src_offsets),
-        shape=None if shape is None else as_shape(shape),
+        *_ends("put", dst, peer, src, dst_offsets, src_offsets),
+        shape=_extents(shape),
         atomic=atomic,
         chunk_rows=chunk_rows,
         chunk_cols=chunk_cols,
@@ -222,8 +229,7 @@ def get_type(
     pipeline: bool,
 ) -> Type:
     require_peer("get", peer)
-    type_ = require_tensor("get", "dst", dst)
-    source = require_window("get", "src", src)
+    type_, source = require_tensor("get", "dst", dst), require_window("get", "src", src)
     moved_region("get", type_, source, dst_offsets, src_offsets, shape)
     return type_
 
@@ -261,12 +267,8 @@ def get_tensor(
 ) -> Value:
     """Writes into local `dst` what rank `peer` has in `src` (or a region of it)."""
     return get(
-        require_value("get", "dst", dst),
-        as_peer("get", peer),
-        require_value("get", "src", src),
-        _offsets(dst_offsets),
-        _offsets(src_offsets),
-        shape=None if shape is None else as_shape(shape),
+        *_ends("get", dst, peer, src, dst_offsets, src_offsets),
+        shape=_extents(shape),
         chunk_rows=chunk_rows,
         chunk_cols=chunk_cols,
         pipeline=pipeline,
