@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tilewright.frontend.namespace import MISSING, Namespace, Snapshot
 from tilewright.frontend.surface import OpNamespace
-from tilewright.runtime.variants import Guard
+from tilewright.runtime.variants import Guard, dict_version
 
 Path = tuple[str, ...]
 """A name and the attributes read from it: `("config", "BLOCK")`."""
@@ -34,7 +34,10 @@ def holds(guard: Guard) -> bool:
     """True when a guarded name still means the expected object."""
     found: Any
     if isinstance(guard.container, dict):
-        found = cast("dict[Any, Any]", guard.container).get(guard.key, MISSING)
+        space = cast("dict[Any, Any]", guard.container)
+        if guard.key is None:
+            return dict_version(space) == guard.expected
+        found = space.get(guard.key, MISSING)
     elif isinstance(guard.container, list):
         return _list_holds(cast("list[Any]", guard.container), guard)
     else:

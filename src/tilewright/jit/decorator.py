@@ -381,14 +381,15 @@ class JITFunction(Launcher):
         inside = (guard for value in constants.values() for guard in contents(value))
         guards = (*names, *watched, *inside)
         epoch = process.current_epoch()
-        identity = (epoch, *((id(g.container), g.key, id(g.expected)) for g in guards))
+        identity = (epoch, *(guard.identity for guard in guards))
         with self._lock:
             known = self._remembered.get(compiled)
             if known is not None and known.identity == identity:
                 return True
             variants = [v for v in compiled.variants_of(guards, epoch) if v.address]
             entry = self._sourced if request.graph.sources else self
-            kept = [v for v in entry.variants if v.epoch == epoch]
+            replaced = set(map(id, known.variants if known else ()))
+            kept = [v for v in entry.variants if v.epoch == epoch and id(v) not in replaced]
             entry.set_variants([*variants, *kept][:MAX_VARIANTS])
             self._remembered[compiled] = _Remembered(identity, variants)
             self._forget_replaced()

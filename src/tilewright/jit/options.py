@@ -30,7 +30,7 @@ from tilewright.runtime.config import (
     RuntimeKind,
 )
 from tilewright.runtime.profiling import CompileProfiler
-from tilewright.runtime.variants import Guard
+from tilewright.runtime.variants import Guard, dict_version
 
 on_context_change(process.bump_epoch)
 
@@ -173,9 +173,13 @@ def environment_guards(*watched: settings.Setting[Any]) -> list[Guard] | None:
     if not isinstance(variables, dict):
         return None
     known = cast("dict[Any, Any]", variables)
+    mapping = Guard(vars(os), "environ", os.environ)
+    version = dict_version(known)
+    if version is not None:
+        return [mapping, Guard(known, None, version)]
     keys = [encode(prefix + s.name) for s in watched for prefix in settings.PREFIXES]
     guards = [Guard(known, key, known.get(key), missing=key not in known) for key in keys]
-    return [Guard(vars(os), "environ", os.environ), *guards]
+    return [mapping, *guards]
 
 
 def _execution(config: RunConfig) -> Any:

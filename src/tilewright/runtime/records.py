@@ -122,6 +122,7 @@ class GuardKind(IntEnum):
 
 CELL_CONTENTS = 16
 LIST = {"size": 16, "items": 24}
+DICT_VERSION = 24  # of CPython before 3.14: a number that every change of a dict replaces
 
 PAIR = _words("first", "second", "same_is_fine")  # parameter indices
 PAIR_SIZE = 8 * len(PAIR)

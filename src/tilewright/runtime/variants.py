@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -22,6 +24,7 @@ from tilewright.dtypes import DType
 from tilewright.runtime.code import Code
 from tilewright.runtime.records import (
     CELL_CONTENTS,
+    DICT_VERSION,
     DIM,
     GUARD,
     LIST,
@@ -57,13 +60,51 @@ class Guard:
     """A name that must still mean the same object: `container` is a namespace dict or a cell.
 
     `expected` is compared by identity; `missing` stands for a name that is not in the namespace. Of
-    a list, `key` is an index, or None for its length, which is `expected`.
+    a list, `key` is an index, or None for its length, which is `expected`; of a dict, None is for
+    its version.
     """
 
     container: object
     key: str | int | None
     expected: object
     missing: bool = False
+
+    @property
+    def identity(self) -> tuple[int, object, object]:
+        """What tells it from another guard, without comparing objects of users."""
+        is_count = self.key is None and type(self.container) in (dict, list)
+        return id(self.container), self.key, self.expected if is_count else id(self.expected)
+
+
+def dict_version(given: dict[Any, Any]) -> int | None:
+    """The number of a dict's state; None where the interpreter keeps none."""
+    return _version(given) if _has_versions() else None
+
+
+def _version(given: dict[Any, Any]) -> int:
+    return ctypes.c_uint64.from_address(id(given) + DICT_VERSION).value
+
+
+@cache
+def _has_versions() -> bool:
+    """Looks whether every change of a dict changes its number, and nothing else does."""
+    if sys.implementation.name != "cpython" or not (3, 10) <= sys.version_info < (3, 14):
+        return False
+    probe: dict[Any, Any] = {b"a": 1}
+    seen = [_version(probe)]
+    changes = (
+        lambda: probe.update(b=2),
+        lambda: probe.__setitem__(b"a", object()),
+        lambda: probe.pop("b"),
+        probe.clear,
+    )
+    for change in changes:
+        change()
+        seen.append(_version(probe))
+        probe.get("b")
+        if _version(probe) != seen[-1]:
+            return False
+    return len(set(seen)) == len(seen)
 
 
 class Variant:
@@ -146,6 +187,9 @@ class _Writer:
             else:
                 assert isinstance(guard.key, int)
                 kind, key = GuardKind.ITEM, 8 * guard.key
+        elif isinstance(guard.container, dict) and guard.key is None:
+            assert isinstance(guard.expected, int)
+            kind, key, expected = GuardKind.WORD, DICT_VERSION, guard.expected
         elif not isinstance(guard.container, dict):
             kind, key = GuardKind.WORD, CELL_CONTENTS
         fields = {

@@ -364,6 +364,21 @@ def test_another_mapping_for_the_environment_is_noticed(
     assert files(tmp_path)
 
 
+def test_variables_that_ask_for_nothing_cost_one_careful_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = adding()
+    out = np.empty_like(X)
+    kernel(X, out)
+    made = kernel.compile()
+    monkeypatch.setenv("AN_UNRELATED_VARIABLE", "1")
+    kernel(X, out)
+    assert len(kernel.variants) == 2 and kernel.compile() is made
+    with monkeypatch.context() as blind:
+        blind.setattr(type(kernel), "call_slowly", None)
+        assert kernel(X, out) is out
+
+
 # ---- explanations --------------------------------------------------------------------------------
 
 

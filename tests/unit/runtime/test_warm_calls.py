@@ -20,7 +20,7 @@ from tilewright.abi import UNBOUNDED, Fault, Manifest, tensor
 from tilewright.runtime import process
 from tilewright.runtime.context import current_context
 from tilewright.runtime.native import missing_assumption
-from tilewright.runtime.variants import Guard, Variant
+from tilewright.runtime.variants import Guard, Variant, dict_version
 from unit.runtime.native_kernels import (
     Counting,
     add_text,
@@ -85,6 +85,40 @@ def test_a_changed_cell_is_noticed() -> None:
     cell.cell_contents = []
     kernel(*args)
     assert kernel.slow == 1
+
+
+def test_an_item_and_the_length_of_a_list_are_noticed() -> None:
+    first, second = object(), object()
+    items = [first, second]
+    kernel, args = guarded(Guard(items, None, 2), Guard(items, 1, second))
+    kernel(*args)
+    items[0] = object()
+    kernel(*args)
+    assert kernel.slow == 0
+    for change in (lambda: items.append(first), lambda: items.pop(), items.reverse, items.clear):
+        change()
+        kernel(*args)
+    assert kernel.slow == 3, "one change restores what is guarded"
+
+
+def test_any_change_of_a_dict_is_noticed_by_its_version() -> None:
+    variables: dict[bytes, object] = {b"HOME": b"/"}
+    version = dict_version(variables)
+    if version is None:
+        pytest.skip("this interpreter keeps no versions")
+    kernel, args = guarded(Guard(variables, None, version))
+    variables.get(b"OTHER")
+    kernel(*args)
+    assert kernel.slow == 0 and dict_version(variables) == version
+    for change in (
+        lambda: variables.update(OTHER=1),
+        lambda: variables.__setitem__(b"HOME", b"/x"),
+        lambda: variables.pop(b"HOME"),
+    ):
+        change()
+        kernel(*args)
+        assert dict_version(variables) != version
+    assert kernel.slow == 3
 
 
 def test_a_new_epoch_sends_warm_calls_to_python_once_more() -> None:
