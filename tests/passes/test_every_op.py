@@ -12,16 +12,14 @@ import pytest
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright import interp
 from tilewright.dtypes import FP16, FP32, DType
-from tilewright.errors import ShapeMismatch, UnsupportedFeatureError
 from tilewright.ir.opdef import OPS
 from tilewright.ir.verify import verify
 from tilewright.ops.sampling import Sample
 from tilewright.passes.pipeline import lower
 from tilewright.testing.compare import assert_same_values
-from tilewright.testing.one_op import one_op_program
+from tilewright.testing.one_op import sample_program
 
 OTHER_LEVELS = ("arith.", "control.", "host.", "loop.")
-NOT_YET = ("cannot be compiled yet",)
 
 
 @pytest.fixture(autouse=True)
@@ -43,18 +41,9 @@ def cases() -> Iterator[Any]:
 def test_loops_mean_what_the_page_says(name: str, sample: Sample, dtype: DType) -> None:
     if name.startswith(OTHER_LEVELS) or name == "memory.create":
         pytest.skip("no values of its own")
-    try:
-        program, arrays = one_op_program(
-            OPS[name], sample.entries, dict(sample.attrs), operand_dtype=dtype
-        )
-    except ShapeMismatch as error:
-        pytest.skip(f"accepted with constant offsets only: {error.message}")
+    program, arrays = sample_program(OPS[name], sample, dtype)
     expected = interp.run(program, "main", [copy(a) for a in arrays])
-    try:
-        low = verify(lower(program, "main"))
-    except UnsupportedFeatureError as error:
-        assert any(text in error.message for text in NOT_YET), error
-        pytest.skip(error.message)
+    low = verify(lower(program, "main"))
     function = low["main"]
     given: list[Any] = list(arrays)
     for param in function.params[len(arrays) :]:

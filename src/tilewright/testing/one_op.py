@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tilewright.dtypes import DType
-from tilewright.errors import InternalError
+from tilewright.dtypes import INDEX, DType
+from tilewright.errors import InternalError, ShapeMismatch
 from tilewright.interp import Interpreter
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
@@ -17,7 +17,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, ShapedType, TensorType, TileType, Type
 from tilewright.ops import control
-from tilewright.ops.sampling import Arg
+from tilewright.ops.sampling import Arg, Sample
 from tilewright.testing.compare import assert_same_values
 
 Runner = Callable[[Program, str, Sequence[Any]], Sequence[Any]]
@@ -61,14 +61,20 @@ def one_op_program(
     *,
     operand_kind: str = "tile",
     operand_dtype: DType | None = None,
+    constant_indices: bool = False,
 ) -> tuple[Program, list[Any]]:
-    """A program whose function "main" applies `op` once, and the arrays to call it with."""
+    """A program whose function "main" applies `op` once, and the arrays to call it with.
+
+    INDEX operands are parameters or, with `constant_indices`, constants: some ops accept only
+    offsets that the types know.
+    """
     params: list[Value] = []
     arrays: list[Any] = []
     builder = Builder()
     block = Block()
     with builder, builder.inside(block):
-        entries = [_entry(given, operand_kind, operand_dtype, params, arrays) for given in operands]
+        known = [as_constants(given) if constant_indices else given for given in operands]
+        entries = [_entry(given, operand_kind, operand_dtype, params, arrays) for given in known]
         given = op(*entries, **attrs)
         results = _values(given)
         written = _written(block.ops[-1])
@@ -79,6 +85,23 @@ def one_op_program(
         ParamDirection.InOut if param in written else ParamDirection.In for param in params
     )
     return finish_program("one_op", {"main": Function("main", directions, body, types)}), arrays
+
+
+def sample_program(op: OpDef[..., Any], sample: Sample, dtype: DType) -> tuple[Program, list[Any]]:
+    """`one_op_program` of a page's sample, with constant offsets where the op asks for them."""
+    attrs = dict(sample.attrs)
+    try:
+        return one_op_program(op, sample.entries, attrs, operand_dtype=dtype)
+    except ShapeMismatch:
+        return one_op_program(op, sample.entries, attrs, operand_dtype=dtype, constant_indices=True)
+
+
+def as_constants(given: Any) -> Any:
+    """An entry with the number of each INDEX operand in its place."""
+    if isinstance(given, (tuple, list)):
+        return tuple(map(as_constants, cast("Sequence[Any]", given)))
+    is_index = isinstance(given, Arg) and given.kind == "scalar" and given.dtype is INDEX
+    return Builder.current().index(int(given.array(INDEX))) if is_index else given
 
 
 def _written(operation: Operation) -> dict[Value, Value]:
@@ -99,7 +122,7 @@ def _values(given: Any) -> tuple[Value, ...]:
 def _entry(
     given: Any, kind: str, dtype: DType | None, params: list[Value], arrays: list[Any]
 ) -> Any:
-    if given is None or isinstance(given, int):
+    if given is None or isinstance(given, (int, Value)):
         return given
     if isinstance(given, (tuple, list)):
         items = cast("Sequence[Any]", given)

@@ -12,12 +12,11 @@ import pytest
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright import interp
 from tilewright.dtypes import DType
-from tilewright.errors import ShapeMismatch, UnsupportedFeatureError
 from tilewright.ir.opdef import OPS
 from tilewright.ops.sampling import Sample
 from tilewright.passes.pipeline import lower
 from tilewright.testing.compare import assert_same_values
-from tilewright.testing.one_op import one_op_program
+from tilewright.testing.one_op import sample_program
 from unit.codegen.kernels import native
 from unit.codegen.native_code import available_isas
 
@@ -41,13 +40,8 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("name", "sample", "dtype"), list(cases()))
 def test_native_code_means_what_the_loops_say(name: str, sample: Sample, dtype: DType) -> None:
-    try:
-        program, arrays = one_op_program(
-            OPS[name], sample.entries, dict(sample.attrs), operand_dtype=dtype
-        )
-        low = lower(program, "main")
-    except (ShapeMismatch, UnsupportedFeatureError) as error:
-        pytest.skip(error.message)
+    program, arrays = sample_program(OPS[name], sample, dtype)
+    low = lower(program, "main")
     given: list[Any] = list(arrays)
     for param in low["main"].params[len(arrays) :]:
         kind: Any = param.type
