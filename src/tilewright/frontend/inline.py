@@ -57,9 +57,7 @@ class InlineFunction:
         """Expands the helper into what is being built, a trace included."""
         ctx = nki_ctx_or_none()
         if ctx is not None:
-            from tilewright.frontend.trace.inline import call_with_tiles
-
-            return call_with_tiles(ctx, self.name, self._expanded, arguments)
+            return ctx.call_with_tiles(self.name, self._expanded, arguments)
         return self._expanded(*arguments)
 
     def _expanded(self, *arguments: Any) -> Any:

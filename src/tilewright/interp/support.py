@@ -109,7 +109,7 @@ def require_extent(given: int, wanted: int, what: str) -> None:
 
 
 def resolve(attr: Any, values: Mapping[Symbol, int]) -> Any:
-    """An attribute such as an access with its free symbols replaced by numbers, or arrays of them."""
+    """An attribute such as an access with its free symbols replaced by numbers or arrays."""
     return attr.substitute({symbol: Expr(value, {}) for symbol, value in values.items()})
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright import settings
+from tilewright import codegen, passes, settings
 from tilewright.abi import ExternalKernel, Manifest, Site
 from tilewright.codegen import machine
 from tilewright.errors import (
@@ -112,8 +112,6 @@ def generate(
     program: Program, entry: str, options: CompileOptions, directory: Path | None = None
 ) -> Generated:
     """Lowers function `entry` and writes it as text for this machine."""
-    from tilewright.codegen.kernel import emit_kernel  # a kernel from the disk does without
-
     timings = Timings()
     with options.checks(), timings.stage("lower"), counting_unknown() as unknown:
         lowered = lower(program, entry, watchers(options, directory))
@@ -122,7 +120,7 @@ def generate(
         target = find_target()
     with timings.stage("emit"):
         calling = calling_of_lowered(program[entry], lowered[entry])
-        kernel = emit_kernel(lowered[entry], calling.signature, target)
+        kernel = codegen.kernel.emit_kernel(lowered[entry], calling.signature, target)
     manifest = Manifest(
         name=entry,
         symbol=kernel.symbol,
@@ -158,14 +156,12 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
 
     The program is verified first, unless the verification level is "none".
     """
-    from tilewright.passes import pipeline  # a kernel from the disk does without
-
     context = PassContext.current()
     explicit = None if context is None else context.verification_level
     if (explicit or VerificationLevel(settings.VERIFY_LEVEL.read())) is not VerificationLevel.NONE:
         verify(program)
     try:
-        return pipeline.lower(program, entry, instruments)
+        return passes.pipeline.lower(program, entry, instruments)
     except UnsupportedFeatureError as error:
         raise error.with_note(
             "the interpreter can run what is not compiled yet: RunConfig(execution='interpret')"

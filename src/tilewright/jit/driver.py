@@ -16,6 +16,7 @@ from tilewright.jit import output
 from tilewright.jit._persistent import obtain
 from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
+from tilewright.jit.comparing import ComparedKernel
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.kernels import NativeKernel
@@ -88,8 +89,6 @@ def _compared(
     program: Program, entry: str, options: CompileOptions, directory: Path | None
 ) -> CompiledProgram:
     """A program whose compiled code runs beside the interpreter, where it is one kernel."""
-    from tilewright.jit.comparing import ComparedKernel  # few programs are compared
-
     compiled = _compile_entry(program, entry, replace(options, execution="native"), directory)
     kernel = compiled.kernel
     if isinstance(kernel, NativeKernel):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+import tilewright
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam, decode_scalar
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.external import address_of
@@ -71,10 +72,8 @@ class NativeKernel:
 
 
 def interpreter_of(program: Program, **options: Any) -> Interpreter:
-    """An interpreter, loaded when first wanted: what is compiled runs without it."""
-    from tilewright.interp import Interpreter
-
-    return Interpreter(program, **options)
+    """An interpreter. Its room is imported now: what is compiled does without."""
+    return tilewright.interp.Interpreter(program, **options)
 
 
 class InterpretedKernel:

@@ -7,19 +7,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tilewright import codegen, passes
 from tilewright.abi import Manifest, Signature, Site, TensorParam
 from tilewright.ir.core import Program
 from tilewright.jit.build import compile_text, find_target
 from tilewright.jit.signature import calling_of_lowered
+from tilewright.passes.insert_ticks import Shares, insert_ticks
 from tilewright.runtime.launch import Executable
 from tilewright.source import Span, source_lines
-
-if TYPE_CHECKING:
-    from tilewright.passes.insert_ticks import Shares
 
 CALIBRATION_SECONDS = 0.01
 
@@ -79,15 +78,11 @@ class ProfiledLaunch:
     """A compiled program with clocks, ready to run on arrays, one per parameter."""
 
     def __init__(self, program: Program) -> None:
-        from tilewright.codegen.kernel import emit_kernel
-        from tilewright.passes import pipeline
-        from tilewright.passes.insert_ticks import insert_ticks
-
         (entry,) = program.functions
-        ticked = insert_ticks(pipeline.lower(program, entry), entry)
+        ticked = insert_ticks(passes.pipeline.lower(program, entry), entry)
         function = ticked.program[entry]
         signature = _with_table(calling_of_lowered(program[entry], function).signature)
-        kernel = emit_kernel(function, signature, find_target())
+        kernel = codegen.kernel.emit_kernel(function, signature, find_target())
         manifest = Manifest(
             name=entry,
             symbol=kernel.symbol,

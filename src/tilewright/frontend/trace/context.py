@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import math
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from types import FunctionType, ModuleType
@@ -222,6 +222,10 @@ class TraceContext:
         if kernel.grid:
             raise refusal(NESTED_GRID, name=kernel.__name__)
         return self.inlined(kernel.function, args, kwargs)
+
+    def call_with_tiles(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """An inline helper of the parsed style: its operations, in this trace."""
+        return inline.call_with_tiles(self, name, function, args)
 
     def call_function(self, function: Any, args: Any, kwargs: Any) -> Any:
         """A function of the parsed style: its operations, in this trace."""
