@@ -21,7 +21,7 @@ from tilewright.ir.enums import NotifyOp, WaitCmp
 from tilewright.ir.types import BufferType
 from tilewright.ops import meeting
 
-LOOKS = 2048
+LOOKS = 4096
 LOOKS_BETWEEN_YIELDS = 64
 WIDTHS = {"INT32": "i32", "INT64": "i64"}
 TESTS = {WaitCmp.Eq: "eq", WaitCmp.Ge: "sge"}
