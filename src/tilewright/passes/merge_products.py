@@ -44,17 +44,19 @@ from tilewright.ops.extents import expr_of
 from tilewright.ops.loop import buffer_type
 from tilewright.ops.touches import counts, indices_of, is_pure
 from tilewright.passes.loops import LoopCloner, Strip, exact_trip, has_products, rewritten, strip_of
+from tilewright.source import Span
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product to be written; `ops` are those that it stands for."""
+    """A product to be written; `ops` are those that it stands for, `span` is the author's line."""
 
     c: Value
     a: Strip
     b: Strip
     attrs: dict[str, Any]
     ops: tuple[Operation, ...]
+    span: Span | None
 
     @property
     def axes(self) -> tuple[int, int]:
@@ -86,7 +88,7 @@ def product_of(op: Operation) -> Product | None:
     """The product that an operation is."""
     if op.opdef is loop.matmul:
         c, a, b = op.operands
-        return Product(c, strip_of(a), strip_of(b), dict(op.attrs), (op,))
+        return Product(c, strip_of(a), strip_of(b), dict(op.attrs), (op,), op.span)
     return looped_product(op) if op.opdef is control.for_ else None
 
 
@@ -207,5 +209,5 @@ class Merger(LoopCloner):
             super().clone(op)
             return
         a, b = self.strip(product.a), self.strip(product.b)
-        with self.builder.located(op.span):
+        with self.builder.located(product.span):
             loop.matmul(self.value(product.c), a, b, **product.attrs)
