@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
-from tilewright import passes
+from tilewright import ir, passes
 from tilewright.jit import CompileProfiler
 from tilewright.runtime import (
     BackendType,
@@ -286,3 +286,17 @@ def test_the_choices_are_where_each_surface_expects_them() -> None:
     assert passes.MemoryPlanner is MemoryPlanner and passes.RuntimeKind is RuntimeKind
     assert ir.OptimizationStrategy is OptimizationStrategy
     assert tilewright.CompileProfiler is CompileProfiler and ir.CompiledProgram is CompiledProgram
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["platform", "strategy", "backend_type", "arch", "execution_mode", "dump_passes", "runtime"],
+)
+def test_p083_an_option_that_is_no_choice_is_named(option: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{option} is 7; a \w+ is accepted$"):
+        RunConfig(**{option: 7})
+
+
+def test_what_is_no_program_is_not_compiled() -> None:
+    with pytest.raises(TypeError, match="a Program or a Function is compiled, not 3"):
+        ir.compile(3)  # type: ignore[arg-type]

@@ -43,6 +43,8 @@ def compile_program(
     if isinstance(program, Function):
         entry = entry or program.name
         program = _program_of(program)
+    if not isinstance(program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"a Program or a Function is compiled, not {program!r}")
     options = options or resolve_options(RunConfig(**config) if config else None)
     names = [entry] if entry is not None else entry_names(program)
     directory = options.output_dir

@@ -73,6 +73,19 @@ def resolve_platform(platform: str) -> tuple[BackendType, ExecutionMode]:
     return backend, mode
 
 
+_KINDS: Mapping[str, tuple[type[Any], ...]] = {
+    "platform": (str,),
+    "strategy": (OptimizationStrategy,),
+    "backend_type": (BackendType,),
+    "arch": (BackendType,),
+    "execution_mode": (ExecutionMode,),
+    "dump_passes": (PassDumpLevel, bool),
+    "memory_planner": (MemoryPlanner,),
+    "runtime": (RuntimeKind,),
+}
+"""What the options that name a choice take."""
+
+
 @dataclass
 class RunConfig:
     """Options of a compilation and of a run.
@@ -124,6 +137,7 @@ class RunConfig:
     target: tuple[BackendType, ExecutionMode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self._check_ring("ring_task_window", 4)
         self._check_ring("ring_heap", 1024)
         backend, mode = PLATFORMS["a2a3sim"]
@@ -133,6 +147,12 @@ class RunConfig:
         self.execution_mode = self.execution_mode or mode
         self.target = (self.backend_type, self.execution_mode)
         self.platform = _NAMES[self.target]
+
+    def _check_kinds(self) -> None:
+        for name, kinds in _KINDS.items():
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, kinds):
+                raise TypeError(f"{name} is {given!r}; a {kinds[0].__name__} is accepted")
 
     def _check_ring(self, name: str, least: int) -> None:
         given: Any = getattr(self, name)
