@@ -43,6 +43,21 @@ def add(
     return out
 
 
+ROWS = pl.dynamic("ROWS")
+
+
+@pl.jit
+def add_rows(
+    x: pl.Tensor[[ROWS, 16], pl.FP32],
+    y: pl.Tensor[[ROWS, 16], pl.FP32],
+    out: pl.Out[pl.Tensor[[ROWS, 16], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        for i in pl.range(ROWS):
+            pl.store(pl.add(pl.load(x, [i, 0], [1, 16]), pl.load(y, [i, 0], [1, 16])), [i, 0], out)
+    return out
+
+
 # ---- warm calls ----------------------------------------------------------------------------------
 
 
@@ -58,8 +73,10 @@ def warm_rows() -> list[Row]:
         in_place["numba"] = lambda: numba(x, y, out)
     made: dict[str, Run] = {"tilewright": lambda: add(x, y), "np.add": lambda: np.add(x, y)}
     traced: dict[str, Run] = {**made, "tilewright": lambda: traced_add[2](x, y)}
+    dynamic: dict[str, Run] = {**in_place, "tilewright": lambda: add_rows(x, y, out)}
     return [
         called("warm call, 3 arrays", in_place, 150e-9),
+        called("warm call, dynamic extent", dynamic, 150e-9),
         called("warm call, output allocated", made, 600e-9),
         called("warm call, traced[2](x, y)", traced, 600e-9),
         *torch_rows(),
