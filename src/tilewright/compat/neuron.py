@@ -17,6 +17,7 @@ from tilewright.frontend.trace import index as trace_index
 from tilewright.frontend.trace import tensors as trace_tensors
 from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
 from tilewright.nki import trace as engine
+from tilewright.nki._misc import do_while
 
 OPTIONS: dict[str, Any] = {
     "predicated_if": True,
@@ -93,6 +94,8 @@ def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
         ".isa": (instructions, {}),
         ".isa.constants": (None, engines),
         ".typing": (typing, {}),
+        "._private": (None, {}),
+        "._private.private_api": (None, {"do_while": do_while}),
         ".compiler": (compiler, {}),
         ".compiler.backends": (None, {}),
         ".compiler.backends.neuron": (None, {}),

@@ -21,7 +21,7 @@ from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.predicates import LoopVar
 from tilewright.frontend.trace.programs import combined_over_programs
 from tilewright.frontend.trace.roots import Root
-from tilewright.frontend.trace.scalars import element
+from tilewright.frontend.trace.scalars import element, scalar
 from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import static_shape
@@ -211,6 +211,16 @@ def while_loop(init: Any, body_fun: Callable[..., Any]) -> None:
 def no_reorder() -> Generator[None]:
     """Instructions inside stay in order; they always do here."""
     yield
+
+
+@contextmanager
+def do_while(condition: nki_tensor) -> Generator[None]:
+    """The block runs, and runs again while the element of `condition`, [1, 1] in HBM, is not 0."""
+    loop = nki_ctx().while_loop()
+    loop.test(scalar(True))
+    yield
+    value = trace_access.fetch(nki_ctx().sema, condition, None, MemorySpace.Sbuf)
+    loop.test(scalar(nki_ctx().sema.tile(value)))
 
 
 # ---------------------------------------------------------------------------- debugging

@@ -271,7 +271,8 @@ def test_exceptions_of_python_say_where_the_author_was() -> None:
     note = traced_note(lambda t: nl.sum(t), TypeError)  # type: ignore[call-arg]
     assert "nl.sum(t)" in note and "^^^^^^^^^" in note and f"{__file__}:" in note
     assert "[1.0, 2.0][nl.program_id(0)]" in traced_note(first, TypeError)
-    assert "nl.exponent" in traced_note(lambda t: nl.exponent(t), AttributeError)  # type: ignore[attr-defined]
+    missing: Any = lambda t: nl.exponent(t)  # type: ignore[attr-defined]  # noqa: E731
+    assert "nl.exponent" in traced_note(missing, AttributeError)
     assert traced_note(lambda t: endless(t, 1), RecursionError).count("called from here") == 15
 
 
@@ -321,3 +322,25 @@ def test_refusals_that_no_statement_causes_point_at_the_definition() -> None:
         first = function.__code__.co_firstlineno
         places[function.__name__] = None if span is None else span.line - first
     assert places == {"returns_tile": 2, "writes_nothing": 2, "takes_list": 0}
+
+
+def test_a_range_outside_of_loops_is_numbers_even_where_loops_are_of_the_device() -> None:
+    seen: list[Any] = []
+
+    @nki.jit(builtin_range="sequential")
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = [nl.load(x[i : i + 1]) for i in range(4)]
+        first, *rest = (tile * float(i) for i, tile in zip(range(4), tiles))
+        seen.extend([list(range(3)), [*reversed(range(3))], len(range(2, 9, 3)), range(5)[-1]])
+        total = nl.zeros((1, 8), dtype=x.dtype)
+        for i, tile in enumerate([first, *rest]):
+            total[...] = total + tile * float(i)
+        for i in range(4):
+            seen.append(type(i).__name__)
+            nl.store(out[nl.ds(i, 1)], total)
+        return out
+
+    want = sum(i * i * X[i] for i in range(4))
+    np.testing.assert_allclose(kernel(X), np.broadcast_to(want, X.shape))
+    assert seen == [[0, 1, 2], [2, 1, 0], 3, 4, "LoopVar"]

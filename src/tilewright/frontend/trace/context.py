@@ -372,12 +372,18 @@ class TraceContext:
 
     annotate_iter = iterate
 
+    def host_items(self, iterable: Any) -> Any:
+        """What a comprehension iterates, which makes a container of Python."""
+        if isinstance(iterable, loops.BuiltinRange):
+            return iterable.numbers
+        return self.iterate(iterable, "")
+
     def builtin_range(self, *args: Any) -> Any:
         """`range` in a kernel: Python ints, or a device loop where a bound or option says so."""
         concrete = all(hasattr(arg, "__index__") for arg in args)
         if concrete and self.opts.builtin_range == "unroll":
             return range(*args)
-        return loops.SequentialRange(*args)
+        return loops.BuiltinRange(*args) if concrete else loops.SequentialRange(*args)
 
     def check_and(self, value: Any) -> Any:
         """An operand of `and` whose truth Python is about to ask for."""

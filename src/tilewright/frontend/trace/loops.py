@@ -76,6 +76,29 @@ class SequentialRange(DeviceRange):
     """Iterations in order."""
 
 
+class BuiltinRange(SequentialRange):
+    """`range` of ints, where that is a device loop: a `for` statement makes one of it.
+
+    Everything else that iterates it, a comprehension or `zip`, gets the numbers.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.numbers = range(*args)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numbers)
+
+    def __reversed__(self) -> Iterator[int]:
+        return reversed(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: int) -> int:
+        return self.numbers[place]
+
+
 class DynamicRange(DeviceRange):
     """Iterations in order, with bounds that only the run knows."""
 

@@ -225,7 +225,7 @@ class FunctionRewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         """What is iterated, and the filters, go through the trace."""
         self.generic_visit(node)
-        node.iter = self._method("iterate", node.iter, node.iter, self._text("", node.iter))
+        node.iter = self._method("host_items", node.iter, node.iter)
         node.ifs = [self._method("eval_if_cnd", test, test) for test in node.ifs]
         return node
 
