@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tilewright.errors import TilewrightError, VerificationError
@@ -48,27 +48,24 @@ class _Verifier:
             self.fail(f"a block does not end with {ending}", block.ops[-1] if block.ops else None)
         if block.terminator.opdef.name != ending:
             self.fail(f"a block ends with {block.terminator.name}, not {ending}", block.terminator)
-        added = self.define(block.params, None)
+        self.define(block.params, None)
         for op in block.ops:
             self.operation(op, is_last=op is block.ops[-1])
-            added += self.define(op.results, op)
-        self.visible.difference_update(added)
+            self.define(op.results, op)
+        self.visible.difference_update(block.params, *[op.results for op in block.ops])
 
-    def define(self, values: Iterable[Value], op: Operation | None) -> list[Value]:
-        added = list(values)
-        for value in added:
-            if value in self.defined:
-                self.fail(f"{value.name or 'a value'} is defined twice", op)
-        self.defined.update(added)
-        self.visible.update(added)
-        return added
+    def define(self, values: tuple[Value, ...], op: Operation | None) -> None:
+        for value in self.defined.intersection(values):
+            self.fail(f"{value.name or 'a value'} is defined twice", op)
+        self.defined.update(values)
+        self.visible.update(values)
 
     def operation(self, op: Operation, *, is_last: bool) -> None:
         if op.opdef.terminator and not is_last:
             self.fail(f"{op.name} in the middle of a block", op)
-        for value in op.inputs:
-            if value not in self.visible:
-                self.fail(f"{op.name} uses {value.name or 'a value'} before its definition", op)
+        if not self.visible.issuperset(op.inputs):
+            value = next(value for value in op.inputs if value not in self.visible)
+            self.fail(f"{op.name} uses {value.name or 'a value'} before its definition", op)
         self.arity(op)
         for position, region in enumerate(op.regions):
             first = op.name == "control.while" and position == 0
@@ -79,7 +76,7 @@ class _Verifier:
     def arity(self, op: Operation) -> None:
         if len(op.operands) != len(op.opdef.operand_names):
             self.fail(f"{op.name} takes {len(op.opdef.operand_names)} operands", op)
-        if set(op.attrs) != set(op.opdef.attr_names):
+        if op.attrs.keys() ^ op.opdef.attr_names:
             self.fail(f"{op.name} has attributes {sorted(op.attrs)}", op)
 
     def types(self, op: Operation) -> None:
@@ -109,7 +106,7 @@ class _Verifier:
 def agrees(value: Value, type_: object) -> bool:
     """True when the type of `value` is `type_`, or an annotation's refinement of it."""
     given = value.type
-    if given == type_:
+    if given is type_ or given == type_:
         return True
     if type(given) is not type(type_):
         return False
