@@ -271,6 +271,25 @@ def test_random_numbers_repeat_for_a_seed_and_differ_by_program() -> None:
     assert abs(flat.mean() - 0.5) < 0.02 and abs(flat.var() - 1 / 12) < 0.01
 
 
+def test_device_print_shows_what_ran_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    @nki.jit(predicated_if=True)
+    def kernel(x, n):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        for i in nl.sequential_range(4):
+            if i > 1:
+                nl.device_print("later", tile[0:1, 0:1] * 2.0)
+        for _ in nl.dynamic_range(nt.scalar(nl.load(n))):
+            tile[...] = tile + 1.0
+            nl.device_print("last", tile[0:1, 0:1])
+        nl.store(out, tile)
+        return out
+
+    for count, last in ((3, ["last [[3.]]"]), (0, [])):
+        kernel(np.zeros((4, 8), np.float32), np.array([[count]], np.int32))
+        assert capsys.readouterr().out.splitlines() == ["later [[0.]]"] * 2 + last
+
+
 def test_device_print_shows_every_iteration(capsys: pytest.CaptureFixture[str]) -> None:
     @nki.jit
     def kernel(x):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import INT32, DType
 from tilewright.errors.nki_control import PROGRAM_ID_AXIS
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.grid import GridDim
@@ -24,7 +24,7 @@ from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ForKind, MemorySpace, ParamDirection
 from tilewright.ir.enums import FunctionType as Kind
 from tilewright.ir.types import ShapedType, TensorType
-from tilewright.ops import control, memory
+from tilewright.ops import control, creation, memory
 from tilewright.ops.nki_dtypes import find_dtype
 
 if TYPE_CHECKING:
@@ -41,10 +41,14 @@ class ArraySpec:
 
 @dataclass(frozen=True)
 class Print:
-    """A `device_print`: what stands before the tile, and the number of loops around it."""
+    """A `device_print`: what stands before the tile, and the number of loops around it.
+
+    `reached` is the output that is not 0 where the statement ran; None where it always does.
+    """
 
     prefix: str
     loops: int
+    reached: Root | None = None
 
 
 @dataclass(frozen=True)
@@ -137,17 +141,29 @@ class KernelFunction:
         return root
 
     def print_value(self, prefix: str, value: Value) -> None:
-        """Keeps a tile of every iteration of the loops around, to be printed after the launch."""
+        """Keeps a tile of every iteration of the loops around, to be printed after the launch.
+
+        Of a loop whose length only the run knows, the last iteration is kept.
+        """
         loops = [r for r in self.ctx.regions if isinstance(r, LoopScope) and r.trip is not None]
+        reached = None
+        if len(loops) < len(self.ctx.regions):
+            one = creation.full(shape=(1, 1), dtype=INT32, value=1, space=MemorySpace.Sbuf)
+            reached = self._kept(one, loops)
+        root = self._kept(value, loops)
+        self.prints[root] = Print(prefix, len(loops), reached)
+
+    def _kept(self, value: Value, loops: Sequence[LoopScope]) -> Root:
+        """An output with a tile of every iteration of `loops`."""
         assert isinstance(value.type, ShapedType)
         trips = tuple(loop.trip for loop in loops if loop.trip is not None)
         extents = tuple(int(extent) for extent in value.type.shape)
         root = self.new_output((*trips, *extents), value.type.dtype, MemorySpace.Hbm)
-        self.prints[root] = Print(prefix, len(trips))
         sema = self.ctx.sema
         offsets = [sema.scalar(as_expr(loop.symbol)) for loop in loops]
         offsets += [sema.index(0) for _ in extents]
         sema.advance(root, memory.store(value, tuple(offsets), sema.version_of(root)))
+        return root
 
     @property
     def roots(self) -> list[Root]:

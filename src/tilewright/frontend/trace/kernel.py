@@ -53,7 +53,7 @@ class Specialization:
     results: tuple[int, ...]
     returns_tuple: bool
     constants: tuple[Array, ...]
-    prints: dict[int, Print]
+    prints: dict[int, tuple[Print, int | None]]
     guard: Guard
     prepare: Prepare
 
@@ -233,7 +233,10 @@ class TraceKernel(KernelBase):
                 tuple(roots.index(root) for root in ctx.kernel.results),
                 ctx.kernel.returns_tuple,
                 tuple(ctx.kernel.constants.values()),
-                {roots.index(root): shown for root, shown in ctx.kernel.prints.items()},
+                {
+                    roots.index(root): (shown, shown.reached and roots.index(shown.reached))
+                    for root, shown in ctx.kernel.prints.items()
+                },
                 Guard.of(ctx.traced, call.constants),
                 self.prepare,
             )
@@ -250,9 +253,12 @@ class TraceKernel(KernelBase):
             if direction is ParamDirection.Out:
                 assert isinstance(param.type, ShapedType)
                 given.append(poisoned(param.type) if self.opts.checked else unwritten(param.type))
+        for _, flags in made.prints.values():
+            if flags is not None:
+                given[flags].fill(0)
         made.launch(given)
-        for place, shown in made.prints.items():
-            show(shown, given[place])
+        for place, (shown, flags) in made.prints.items():
+            show(shown, given[place], None if flags is None else given[flags])
         results = tuple(given[place] for place in made.results)
         if made.returns_tuple:
             return results
@@ -313,8 +319,9 @@ def poisoned(type_: ShapedType) -> Array:
     return np.full(shape, fill).astype(type_.dtype.numpy)
 
 
-def show(shown: Print, array: Array) -> None:
-    """Prints what `device_print` kept: one tile for each iteration of the loops around it."""
+def show(shown: Print, array: Array, reached: Array | None) -> None:
+    """Prints what `device_print` kept: one tile for each iteration that reached it."""
     kept = np.reshape(array, (-1, *array.shape[shown.loops :]))
-    for tile in kept:
-        print(shown.prefix, tile)
+    for place, tile in enumerate(kept):
+        if reached is None or reached.flat[place]:
+            print(shown.prefix, tile)
