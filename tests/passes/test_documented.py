@@ -19,12 +19,14 @@ from tilewright.passes import (
     place_products,
     simplify,
     split_reductions,
+    unroll_loops,
 )
 from tilewright.passes.pipeline import PIPELINE
 
 PASSES = {
     "inline_calls": inline_calls,
     "expand_communication": expand_communication,
+    "unroll_loops": unroll_loops,
     "simplify": simplify,
     "split_reductions": split_reductions,
     "lower_entry": function,

@@ -20,7 +20,7 @@ from tilewright.ir.core import Block, Operation
 from tilewright.ops import loop
 
 ACCUMULATORS = 4
-SHORT_BODY, TURNING_BODY = 8, 12
+SHORT_BODY, TURNING_BODY, MEDIUM_BODY = 8, 12, 64
 LONG_WORD = 12
 LANES_PER_CELL = 1 << 14
 ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
@@ -174,10 +174,15 @@ class LaneLoop:
 
 
 def choose_copies(body: Block, reduces: bool) -> int:
-    """Vectors per iteration: as many as accumulators for reductions and short bodies, else one."""
-    if reduces:
+    """Vectors per iteration: as many as accumulators for reductions and short bodies.
+
+    Two for those that are not long: a vector alone would wait for itself, step by step. Long words
+    need all registers.
+    """
+    if reduces or body_size(body) <= SHORT_BODY:
         return ACCUMULATORS
-    return ACCUMULATORS if body_size(body) <= SHORT_BODY else 1
+    has_much = body_size(body) > MEDIUM_BODY or any(op.opdef in LONG_WORDS for op in body.walk())
+    return 1 if has_much else 2
 
 
 def body_size(body: Block) -> int:

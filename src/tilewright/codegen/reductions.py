@@ -61,6 +61,24 @@ class Fold:
             return given
         return (given[0], word(text, "ne", self.dtypes[0], LANES, given[0], given[0]))
 
+    def follow(self, text: Text, old: State, new: State) -> State:
+        """`old` combined with what the next iteration gives: every index of it is higher.
+
+        A pair that is like the identity may stay the identity; the initial pair wins over both.
+        """
+        if not self.is_paired:
+            return self.combine(text, LANES, old, new)
+        value = self.dtypes[0]
+        worse = word(text, "le" if self.name == "argmax" else "ge", value, LANES, new[0], old[0])
+        better = word(text, "not", "BOOL", LANES, worse)
+        if value not in INT_FORMATS:
+            number = word(text, "eq", value, LANES, old[0], old[0])
+            better = word(text, "and", "BOOL", LANES, better, number)
+        return tuple(
+            word(text, "select", dtype, LANES, better, late, early)
+            for dtype, late, early in zip(self.dtypes, new, old, strict=True)
+        )
+
     def combine(self, text: Text, lanes: int, left: State, right: State) -> State:
         """`left` combined with `right`, which comes later."""
         if self.guarded:
@@ -206,7 +224,7 @@ class Reductions:
                 state = fold.contribution(text, tuple(refs[copy] for refs in values))
                 if mask:
                     state = self.masked(fold, state, mask)
-                own[copy] = fold.combine(text, LANES, own[copy], state)
+                own[copy] = fold.follow(text, own[copy], state)
         return self.join(states)
 
     def masked(self, fold: Fold, state: State, mask: str) -> State:

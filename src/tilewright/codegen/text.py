@@ -53,6 +53,14 @@ def constant_text(value: float | int | bool, element: str, lanes: int) -> str:
     return scalar if lanes == 1 else f"splat ({element} {scalar})"
 
 
+def constant_number(text: str) -> float | None:
+    """The float that a constant of one lane, or of equal lanes, is; None for anything else."""
+    bits = text.removeprefix("splat (").removesuffix(")").rpartition(" ")[2]
+    if not bits.startswith("0x"):
+        return None
+    return struct.unpack("<d", struct.pack("<Q", int(bits, 16)))[0]
+
+
 def vector_text(values: Sequence[float | int | bool], element: str) -> str:
     """A constant vector with the given lanes."""
     return "<" + ", ".join(f"{element} {scalar_text(v, element)}" for v in values) + ">"

@@ -9,16 +9,26 @@ from tilewright.codegen.lanes import (
     round_up,
     select,
 )
+from tilewright.codegen.text import constant_number
 
 
 def minimum(x: Lanes, y: Lanes) -> Lanes:
     """The smaller; NaN if either is NaN, and -0 is below +0."""
-    return x.call("minimum", y)
+    return bounded(x, y, "olt") or x.call("minimum", y)
 
 
 def maximum(x: Lanes, y: Lanes) -> Lanes:
     """The larger; NaN if either is NaN, and +0 is above -0."""
-    return x.call("maximum", y)
+    return bounded(x, y, "ogt") or x.call("maximum", y)
+
+
+def bounded(x: Lanes, y: Lanes, closer: str) -> Lanes | None:
+    """An extreme by one comparison, where one side is a constant but neither zero nor NaN."""
+    for value, bound in ((x, y), (y, x)):
+        number = constant_number(bound.ref)
+        if number is not None and number == number and number != 0:
+            return select(bound.compare(closer, value), bound, value)
+    return None
 
 
 def add(x: Lanes, y: Lanes) -> Lanes:

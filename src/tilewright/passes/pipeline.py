@@ -21,6 +21,7 @@ from tilewright.passes.merge_tiles import merge_tiles
 from tilewright.passes.place_products import place_products
 from tilewright.passes.simplify import simplify
 from tilewright.passes.split_reductions import split_reductions
+from tilewright.passes.unroll_loops import unroll_loops
 
 REGISTERED = (contract, external, meetings, ranks, regions, scans, single)
 """Modules that say how operations without a structure are lowered."""
@@ -31,6 +32,7 @@ Pass = Callable[[Program, str], Program]
 PIPELINE: tuple[Pass, ...] = (
     inline_calls,  # first: lowering sees one function
     expand_communication,  # before simplify, which cleans up after it
+    unroll_loops,  # before simplify, too: counters are constants then
     simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
     lower_entry,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.codegen.formats import INT_FORMATS
-from tilewright.codegen.words import word
+from tilewright.codegen.words import constant, word
 from tilewright.errors import UnsupportedFeatureError
 from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
@@ -223,3 +223,24 @@ def test_word_without_meaning_is_refused() -> None:
         binary(available_isas()[0], "exp", "INT32")
     with pytest.raises(UnsupportedFeatureError, match="FP4"):
         MapKernel("avx2", ["FP32"], "FP32", 1, lambda t, v: word(t, "add", "FP4", 1, *v, *v))
+
+
+@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("bound", [-1.0, 2.0, 0.0, -0.0, np.inf, np.nan])
+def test_extremes_beside_a_constant_are_those_beside_a_value(bound: float, lanes: int) -> None:
+    x = np.array([0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e-45, -1e-45] * 2, np.float32)
+    for isa in available_isas():
+        for name in ("min", "max"):
+            given = constant(bound, "FP32", lanes)
+            for order in (1, -1):
+                fixed = MapKernel(
+                    isa,
+                    ["FP32"],
+                    "FP32",
+                    lanes,
+                    lambda t, v, name=name, order=order: word(
+                        t, name, "FP32", lanes, *(v[0], given)[::order]
+                    ),
+                )
+                both = binary(isa, name, "FP32", lanes=lanes)
+                assert same_bits(fixed(x), both(x, np.full_like(x, bound)))
