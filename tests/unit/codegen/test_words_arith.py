@@ -225,22 +225,24 @@ def test_word_without_meaning_is_refused() -> None:
         MapKernel("avx2", ["FP32"], "FP32", 1, lambda t, v: word(t, "add", "FP4", 1, *v, *v))
 
 
+def beside(isa: str, name: str, bound: float, lanes: int, order: int) -> MapKernel:
+    """A kernel of an extreme of its operand and a constant, in this order or the other."""
+    given = constant(bound, "FP32", lanes)
+    return MapKernel(
+        isa,
+        ["FP32"],
+        "FP32",
+        lanes,
+        lambda t, v: word(t, name, "FP32", lanes, *(v[0], given)[::order]),
+    )
+
+
 @pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize("bound", [-1.0, 2.0, 0.0, -0.0, np.inf, np.nan])
 def test_extremes_beside_a_constant_are_those_beside_a_value(bound: float, lanes: int) -> None:
     x = np.array([0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e-45, -1e-45] * 2, np.float32)
     for isa in available_isas():
         for name in ("min", "max"):
-            given = constant(bound, "FP32", lanes)
+            expected = binary(isa, name, "FP32", lanes=lanes)(x, np.full_like(x, bound))
             for order in (1, -1):
-                fixed = MapKernel(
-                    isa,
-                    ["FP32"],
-                    "FP32",
-                    lanes,
-                    lambda t, v, name=name, order=order: word(
-                        t, name, "FP32", lanes, *(v[0], given)[::order]
-                    ),
-                )
-                both = binary(isa, name, "FP32", lanes=lanes)
-                assert same_bits(fixed(x), both(x, np.full_like(x, bound)))
+                assert same_bits(beside(isa, name, bound, lanes, order)(x), expected)
