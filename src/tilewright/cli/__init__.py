@@ -1,4 +1,4 @@
-"""The command line: `tilewright run | show | ops | cache | doctor`."""
+"""The command line: `tilewright run | show | ops | explain | cache | doctor`."""
 
 import importlib
 from typing import Any

@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import runpy
 import sys
-import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli import cache_commands, doctoring, pages, show
-from tilewright.errors import TilewrightError, render
-from tilewright.errors.terminal import install_excepthook, wants_color
+from tilewright.errors.terminal import install_excepthook, text_for_author
 
 app = typer.Typer(
     help="Tile kernels in Python, compiled natively.",
@@ -64,7 +62,7 @@ def run(
         os.environ["TILEWRIGHT_COMPARE"] = "1"
     sys.argv = [str(file), *context.args]
     sys.path.insert(0, str(file.parent.absolute()))
-    with _authors_errors(file):
+    with _authors_errors():
         runpy.run_path(str(file), run_name="__main__")
 
 
@@ -82,7 +80,7 @@ def show_command(
 ) -> None:
     """Show the programs of a file at one station of their journey."""
     wish = show.Wish(after, level, llvm, assembly, source, timings, fit)
-    with _authors_errors(file):
+    with _authors_errors():
         try:
             for text in show.shown_programs(file, kernel, wish):
                 show.write_code(text, "llvm" if llvm else "text" if fit else "python")
@@ -124,20 +122,12 @@ def _echo_found(command: str, name: str, lines: list[str]) -> None:
 
 
 @contextmanager
-def _authors_errors(file: Path) -> Generator[None]:
-    """Shows what goes wrong while `file` runs as its author would see it: without our frames."""
+def _authors_errors() -> Generator[None]:
+    """Shows what goes wrong while a file runs as its author would see it."""
     try:
         yield
-    except TilewrightError as error:
-        typer.echo(render(error, color=wants_color(sys.stderr)), err=True)
     except typer.Exit:
         raise
     except Exception as error:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != str(file):
-            trace = trace.tb_next
-        text = "".join(traceback.format_exception(type(error), error, trace))
-        typer.echo(text.rstrip(), err=True)
-    else:
-        return
-    raise typer.Exit(1)
+        typer.echo(text_for_author(error), err=True)
+        raise typer.Exit(1) from None

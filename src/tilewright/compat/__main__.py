@@ -8,20 +8,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.compat.aliases import ALIASES, install
+from tilewright.errors.terminal import text_for_author
 
 USAGE = f"usage: python -m tilewright.compat {{{','.join(ALIASES)}}} ... -- script.py [arguments]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Installs aliases and runs a script under them; gives 2 when the command is malformed."""
+    """Installs aliases and runs a script under them.
+
+    Gives 1 when the script fails, which is shown as its author would see it, and 2 when the command
+    is malformed.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     split = given.index("--") if "--" in given else len(given)
     names, command = given[:split], given[split + 1 :]
     if not names or not command or any(name not in ALIASES for name in names):
         print(USAGE, file=sys.stderr)
         return 2
+    if command[0] != "-m" and not Path(command[0]).exists():
+        print(f"{command[0]} does not exist\n{USAGE}", file=sys.stderr)
+        return 2
     install(*names)
-    _run(command)
+    try:
+        _run(command)
+    except Exception as error:
+        print(text_for_author(error), file=sys.stderr)
+        return 1
     return 0
 
 

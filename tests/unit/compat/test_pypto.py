@@ -324,6 +324,32 @@ def test_a_malformed_command_is_answered_with_the_usage(arguments: list[str]) ->
     assert done.returncode == 2 and done.stderr.startswith("usage: python -m tilewright.compat")
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("import pypto.language as pl\n1 / 0", 'File "{}", line 2', "ZeroDivisionError: division"),
+        ("def f(:", 'File "{}", line 1', "SyntaxError: invalid syntax"),
+        ("import pypto.language as pl\npl.parse('x')", "-->", "Error: A text cannot contain"),
+    ],
+)
+def test_a_script_that_fails_is_shown_without_what_ran_it(
+    text: str, first: str, last: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "author.py"
+    script.write_text(text + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "tilewright.compat", "pypto", "--", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "runpy" not in done.stderr
+    assert first.format(script) in done.stderr.splitlines()[0 if "f(:" in text else 1]
+    assert last in done.stderr
+
+
+def test_a_script_that_is_not_there_is_named() -> None:
+    command = [sys.executable, "-m", "tilewright.compat", "pypto", "--", "nowhere.py"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("nowhere.py does not exist\n")
+
+
 def test_an_unknown_alias_is_refused() -> None:
     from tilewright.compat import install
 
