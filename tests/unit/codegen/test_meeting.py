@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -14,17 +16,26 @@ from tilewright.ir.enums import ForKind, NotifyOp, WaitCmp
 from tilewright.ir.types import ScalarType
 from tilewright.ops import arith, control, loop, meeting
 from tilewright.ops.cast import cast
-from unit.codegen.kernels import OUT, agree, buffer, constant, index, kernel_program, native
+from unit.codegen.kernels import (
+    OUT,
+    agree,
+    buffer,
+    constant,
+    index,
+    kernel_program,
+    lanes,
+    native,
+)
 from unit.codegen.native_code import available_isas
 
 
-def together(count: int, body: object) -> None:
+def together(count: int, body: Callable[[Value], None]) -> None:
     """A crew of blocks."""
     builder = Builder.current()
     position = Value(ScalarType(INDEX), "i")
     block = Block((position,))
     with builder.inside(block):
-        body(position)  # type: ignore[operator]
+        body(position)
         control.yield_(())
     attrs = {"kind": ForKind.Together, "combine": (), "stage": 0, "attrs": (("crew", "block"),)}
     builder.emit(control.for_, (index(0), index(count), index(1), ()), attrs, (block,))
@@ -36,6 +47,11 @@ def counters() -> Value:
     for k in range(2):
         loop.store(made, (index(k),), constant(0, INT64), None)
     return made
+
+
+def fill(target: Value, value: Callable[[Value], Value], *lead: Value) -> None:
+    """64 elements of a row."""
+    lanes(64, lambda c: loop.store(target, (*lead, c), value(c), None))
 
 
 def test_a_chain_of_blocks_runs_in_the_order_of_its_waits() -> None:
@@ -74,19 +90,14 @@ def test_a_crew_sees_scratch_and_scalars_of_its_kernel() -> None:
 
         def block(i: Value) -> None:
             own = loop.alloc(shape=(64,), dtype=FP32)
-            together_lanes(own, lambda c: cast(arith.add(arith.mul(i, index(64)), c), dtype=FP32))
-            together_lanes(shared, lambda c: loop.load(own, (c,), None), i)
+            fill(own, lambda c: cast(arith.add(arith.mul(i, index(64)), c), dtype=FP32))
+            fill(shared, lambda c: loop.load(own, (c,), None), i)
             meeting.signal(turn, (index(1),), constant(1, INT64))
             meeting.wait(turn, (index(1),), constant(4, INT64), what="all")
             other = arith.sub(index(3), i)
-            together_lanes(out, lambda c: loop.load(shared, (other, c), None), i)
+            fill(out, lambda c: loop.load(shared, (other, c), None), i)
 
         together(4, block)
-
-    def together_lanes(target: Value, value: object, *lead: Value) -> None:
-        from unit.codegen.kernels import lanes
-
-        lanes(64, lambda c: loop.store(target, (*lead, c), value(c), None))  # type: ignore[operator]
 
     agree(kernel_program([("out", buffer(4, 64), OUT)], body), np.zeros((4, 64), np.float32))
 
