@@ -165,6 +165,37 @@ def test_a_compiled_group_runs_and_says_how() -> None:
     assert compiled.explain() == "main: one kernel"
 
 
+def test_participants_that_cannot_be_compiled_are_interpreted_and_say_why() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.AIC)
+        def cube(self, a: ONE, shared: pl.Out[ONE], event: pl.Scalar[pl.INDEX]) -> ONE:
+            shared = pl.store(pl.load(a, [0, 0], [1, 64]), [0, 0], shared)
+            pl.system.sync_set(event, pipe=pl.PipeType.FIX)
+            return shared
+
+        @pl.function(type=pl.FunctionType.AIV)
+        def vector(self, shared: ONE, out: pl.Out[ONE], event: pl.Scalar[pl.INDEX]) -> ONE:
+            pl.system.sync_wait(event, pipe=pl.PipeType.MTE2)
+            return pl.store(pl.load(shared, [0, 0], [1, 64]), [0, 0], out)
+
+        @pl.function(type=pl.FunctionType.Group)
+        def main(
+            self, a: ONE, shared: pl.InOut[ONE], event: pl.Scalar[pl.INDEX], out: pl.Out[ONE]
+        ) -> ONE:
+            out = self.vector(shared, out, event)
+            shared = self.cube(a, shared, event)
+            return out
+
+    compiled = ir.compile(P)
+    a, out = array(1, 64), zeros(1, 64)
+    compiled(a, zeros(1, 64), 3, out)
+    np.testing.assert_array_equal(out, a)
+    first, *others = compiled.explain().splitlines()
+    assert first.startswith("main: interpreted, because its participants wait for each other")
+    assert first.endswith("only run time knows which event it is") and len(others) == 2
+
+
 def test_one_kernel_says_that_it_is_one() -> None:
     @pl.function
     def main(x: ONE, y: pl.Out[ONE]) -> ONE:
