@@ -20,7 +20,7 @@ from tilewright.ir.serialize import deserialize, serialize
 from tilewright.jit import output
 from tilewright.jit.build import Artifact, interpreted
 from tilewright.jit.kernels import Kernel, NativeKernel
-from tilewright.jit.options import CompileOptions
+from tilewright.jit.options import CompileOptions, require_run_config
 from tilewright.jit.signature import Calling
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.stub import Launcher
@@ -164,6 +164,7 @@ class CompiledProgram(Launcher):
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:
         """`call_slowly` without making the next call quick."""
+        require_run_config(config)
         if config is not None and config.checked:
             return self._checked()(*args, **kwargs)
         if kwargs:

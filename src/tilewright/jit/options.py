@@ -120,6 +120,12 @@ def _default_options() -> CompileOptions:
 EXECUTIONS = ("native", "interpret", "checked", "compare")
 
 
+def require_run_config(config: Any) -> None:
+    """Raises TypeError for options of a run that are no RunConfig."""
+    if config is not None and not isinstance(config, RunConfig):
+        raise TypeError(f"config is {config!r}; a RunConfig is accepted")
+
+
 def resolve_options(config: RunConfig | None) -> CompileOptions:
     """The options of a request now; None is `RunConfig()`.
 
@@ -128,8 +134,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
     """
     if config is None:
         return _default_options()
-    if not isinstance(config, RunConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"config is {config!r}; a RunConfig is accepted")
+    require_run_config(config)
     if config.execution not in EXECUTIONS:
         raise ValueError(f"execution={config.execution!r}: {', '.join(EXECUTIONS)} are accepted")
     require_config("cache_config", config.cache_config)

@@ -202,14 +202,14 @@ class _Preparation:
             )
         raise DTypeMismatch(
             f"{self._at(param)} is {view.dtype.name}; {_spell(param.dtype)} is accepted",
-            hint=f"pass {param.name}.astype({_spell_numpy(wanted)})",
+            hint=f"pass {param.name}.{_conversion(view, wanted)}",
         )
 
     def _check_writable(self, param: TensorParam, view: View) -> None:
         if not view.writable:
             raise ReadOnlyOutput(
                 f"{self._at(param)} is read-only; the kernel writes it",
-                hint=f"pass {param.name}.copy()",
+                hint=f"pass {param.name}.{'clone' if view.family == 'torch' else 'copy'}()",
             )
         pairs = zip(view.shape, view.strides)
         if 0 not in view.shape and any(stride == 0 and extent > 1 for extent, stride in pairs):
@@ -353,6 +353,13 @@ def _spell(dtype: DType) -> str:
 
 def _spell_numpy(dtype: Storage) -> str:
     return f"numpy.{dtype.name}" if hasattr(np, dtype.name) else f"ml_dtypes.{dtype.name}"
+
+
+def _conversion(view: View, wanted: Storage) -> str:
+    """The call that converts an array of the family of `view`."""
+    if view.family == "torch":
+        return f"to(torch.{wanted.name})"
+    return f"astype({_spell_numpy(wanted)})"
 
 
 def _spell_shape(param: TensorParam) -> str:

@@ -297,3 +297,34 @@ def test_an_entry_cannot_call_an_entry() -> None:
 
     with pytest.raises(errors.InvalidOperationError, match=r"@pl\.jit\.incore"):
         outer.compile()
+
+
+def test_a_compiled_object_takes_no_other_config() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, 1.0)
+        return out
+
+    x = np.zeros((8, 8), np.float32)
+    for call in (k, k.compile()):
+        with pytest.raises(TypeError, match="config is 3; a RunConfig is accepted"):
+            call(x, config=3)
+
+
+@pytest.mark.torch
+def test_advice_is_in_the_words_of_the_array() -> None:
+    torch = pytest.importorskip("torch")
+
+    @pl.jit
+    def k(x: pl.Tensor[[8, 8], pl.BF16], out: pl.Out[pl.Tensor[[8, 8], pl.BF16]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, 1.0)
+        return out
+
+    for given, advice in (
+        (torch.zeros(8, 8), r"help: pass x\.to\(torch\.bfloat16\)"),
+        (np.zeros((8, 8), np.float32), r"help: pass x\.astype\(ml_dtypes\.bfloat16\)"),
+    ):
+        with pytest.raises(errors.DTypeMismatch, match=advice):
+            k(given)
