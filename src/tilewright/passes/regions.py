@@ -97,9 +97,10 @@ def lower_while(lowering: Lowering, op: Operation) -> None:
 
 def enter_crew(lowering: Lowering, op: Operation) -> str | None:
     """What the iterations of a loop are called if they run at the same time; makes their memory."""
+    if not lowering.is_watched:
+        return None
     (body,) = op.regions
-    if crews.communicates(body):
-        settle(lowering, in_regions=True)
+    settle_regions(lowering, op)
     name = crews.crew_name(op)
     if name is not None:
         lowering.crews.append(crews.make_crew(lowering, op, name, body.params[0].symbol))
@@ -126,7 +127,7 @@ def kind_of_loop(
     """Parallel only where each iteration writes its own part of what is carried."""
     kind = KINDS.get(op.attrs["kind"], ForKind.Sequential)
     (body,) = op.regions
-    if is_copied or crews.communicates(body):
+    if is_copied or (lowering.is_watched and crews.communicates(body)):
         return ForKind.Sequential
     index, *params = body.params
     for carry, param, last in zip(carries, params, body.terminator.operands[0], strict=True):
@@ -348,7 +349,7 @@ def place(lowering: Lowering, value: Value, carry: Carry) -> None:
 
 def settle_regions(lowering: Lowering, op: Operation) -> None:
     """What is evaluated late is read before regions in which others may go on."""
-    if any(map(crews.communicates, op.regions)):
+    if lowering.is_watched and any(map(crews.communicates, op.regions)):
         settle(lowering, in_regions=True)
 
 
