@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tilewright.external import run
+from tilewright import external as libraries
 from tilewright.interp.emit import Emitter, handles, tuple_text
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType
@@ -47,7 +47,7 @@ def emit_run(e: Emitter, op: Operation, args: Sequence[str]) -> None:
     """The call; `args` are the texts of all arguments, in the order of the parameters."""
     dtypes = [external.scalar_dtype(value.type) for value, _ in external.arguments(op)]
     lanes = (op.attrs["lane"], op.attrs["lanes"])
-    call: Any = partial(run, external.external_kernel(op), dtypes, lanes)
+    call: Any = partial(libraries.run, external.external_kernel(op), dtypes, lanes)
     e.text.line(f"{e.text.constant(call, 'f')}({tuple_text(args)})")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright import codegen, passes, settings
+from tilewright import external as libraries
 from tilewright.abi import ExternalKernel, Manifest, Site
 from tilewright.codegen import machine
 from tilewright.errors import (
@@ -17,7 +18,6 @@ from tilewright.errors import (
     ToolchainError,
     UnsupportedFeatureError,
 )
-from tilewright.external import prepare
 from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
@@ -144,7 +144,7 @@ def prepare_externals(
     built: dict[str, ExternalKernel] = {}
     for symbol, kernel in kernels.items():
         try:
-            built[symbol] = prepare(kernel)
+            built[symbol] = libraries.prepare(kernel)
         except TilewrightError as error:
             error.locate(spans[kernel])
             raise

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 import tilewright
+from tilewright import external
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam, decode_scalar
 from tilewright.errors import UnsupportedFeatureError
-from tilewright.external import address_of
 from tilewright.ir.core import Program
 from tilewright.runtime.arguments import Prepared, prepare_call
 from tilewright.runtime.code import Code
@@ -52,7 +52,9 @@ class NativeKernel:
     @cached_property
     def image(self) -> LoadedObject:
         """The machine code in memory."""
-        symbols = {name: address_of(kernel) for name, kernel in self.manifest.externals.items()}
+        symbols = {
+            name: external.address_of(kernel) for name, kernel in self.manifest.externals.items()
+        }
         return load_object(self.data, symbols)
 
     def code(self, signature: Signature) -> Code:
