@@ -28,7 +28,7 @@ from passes.programs import (
 from tilewright.dtypes import BF16, FP32
 from tilewright.ir import builder
 from tilewright.ir.core import Program, Value
-from tilewright.ops import elementwise, shape
+from tilewright.ops import elementwise, matmul, shape
 from tilewright.passes.pipeline import lower
 
 ROWS, COLUMNS = 64, 48
@@ -78,6 +78,10 @@ def written_over(value: Value, y: Value, out: Value, number: int) -> tuple[Value
     return value, store(add(part, part), [number % 5, 0], out)
 
 
+def multiplied(value: Value, y: Value, out: Value, number: int) -> tuple[Value, Value]:
+    return matmul.matmul(matmul.matmul(value, y, b_trans=True), y), out
+
+
 STEPS = [chain, softened, converted, turned, written_apart, written_over]
 
 
@@ -105,7 +109,7 @@ def calls(given: Program) -> int:
 
 
 @pytest.mark.usefixtures("unwatched")
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [*STEPS, multiplied])
 def test_four_times_as_many_operations_take_four_times_as_long(step: Step) -> None:
     lower(repeated(step, 8), "k")  # what is found once has been found
     few, many = (calls(repeated(step, times)) for times in (80, 320))

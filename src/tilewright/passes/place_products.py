@@ -36,7 +36,8 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, symbols
@@ -102,18 +103,26 @@ def find_places(block: Block) -> Iterator[Placing]:
         for inner, buffer in touches(op)
         if inner.opdef is loop.matmul and buffer is inner.operands[0]
     }
+    users: dict[Value, list[int]] = {}
     for position, op in enumerate(block.ops):
+        for memory in roots_of(op):
+            users.setdefault(memory, []).append(position)
+    for op in block.ops:
         if op.opdef is loop.alloc and op.result in products:
-            found = find_placing(block, position)
+            found = find_placing(block, op, users)
             if found is not None:
                 yield found
 
 
-def find_placing(block: Block, position: int) -> Placing | None:
-    """Where the memory allocated at `position` ends up, if one nest moves it there."""
-    alloc = block.ops[position]
+def find_placing(
+    block: Block, alloc: Operation, users: Mapping[Value, Sequence[int]]
+) -> Placing | None:
+    """Where the memory of `alloc` ends up, if one nest moves it there.
+
+    `users` are the positions of the operations of `block` that touch a memory.
+    """
     memory = alloc.result
-    uses = [k for k, op in enumerate(block.ops) if k > position and memory in roots_of(op)]
+    uses = users.get(memory)
     if not uses:
         return None
     first, last = uses[0], uses[-1]
@@ -127,7 +136,9 @@ def find_placing(block: Block, position: int) -> Placing | None:
     if window is None or not is_read_first(nest, memory, store, loops, counters):
         return None
     target = root_of(window.buffer)
-    others = [op for op in block.ops[first:last] if target in roots_of(op)]
+    at = users.get(target, ())
+    start = bisect_left(at, first)
+    others = start < len(at) and at[start] < last
     accesses = [op for op, buffer in touches(nest) if root_of(buffer) is target]
     if others or accesses != [store] or not may_stand_for(block, first, last, memory, window):
         return None
