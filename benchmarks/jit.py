@@ -226,8 +226,13 @@ def restarted() -> tuple[float, float, bool]:
     with tempfile.TemporaryDirectory() as directory:
         script = Path(directory) / "script.py"
         script.write_text(SCRIPT, encoding="utf-8")
-        places = {"TILEWRIGHT_CACHE_DIR": f"{directory}/kernels", "XDG_CACHE_HOME": directory}
+        places = {
+            "TILEWRIGHT_CACHE_DIR": f"{directory}/kernels",
+            "XDG_CACHE_HOME": directory,
+            "PYTHONPYCACHEPREFIX": f"{directory}/bytecode",
+        }
         env = {**os.environ, "TILEWRIGHT_CACHE": "1", **places}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
 
         def run() -> tuple[float, bool, int]:
             command = [sys.executable, str(script)]
