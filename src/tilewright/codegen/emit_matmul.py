@@ -19,7 +19,7 @@ from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
 from tilewright.target import Isa
 
-ROW_BLOCK, LEAST_ROWS, CELLS = 512, 64, 8
+ROW_BLOCK, LEAST_ROWS, MOST_COLUMNS, CELLS = 512, 64, 384, 8
 FEW_ROWS = 16
 STREAM_BLOCKS = (4096, 2048, 1024)
 
@@ -237,11 +237,12 @@ class Grid:
 
 
 def grid_of(problem: Problem, isa: Isa) -> Grid:
-    """Blocks that pack B seldom, but that are enough for a few threads."""
+    """Blocks that pack A and B seldom, but that are enough for a few threads."""
     m, n, _ = problem.sizes
     if isinstance(m, int) and 0 < m < FEW_ROWS:
         return few_rows(problem, m)
-    across = ceildiv(n, isa.nc) if isinstance(n, int) else CELLS
+    columns = min(choose_plan(problem.spec, isa).columns, MOST_COLUMNS)
+    across = ceildiv(n, columns) if isinstance(n, int) else CELLS
     rows = ROW_BLOCK
     if isinstance(m, int):
         most = max(1, m // LEAST_ROWS)
@@ -250,11 +251,11 @@ def grid_of(problem: Problem, isa: Isa) -> Grid:
     spec = replace(
         problem.spec,
         m=min(rows, m) if isinstance(m, int) and (m % rows == 0 or m <= rows) else None,
-        n=isa.nc if isinstance(n, int) else None,
+        n=min(columns, n) if isinstance(n, int) else None,
         packs=not isinstance(n, int) or n > isa.in_place,
     )
-    rest = n % isa.nc if isinstance(n, int) else 0
-    return Grid(rows, isa.nc, spec, replace(spec, n=rest) if rest else spec)
+    rest = n % columns if isinstance(n, int) and n > columns else 0
+    return Grid(rows, columns, spec, replace(spec, n=rest) if rest else spec)
 
 
 def few_rows(problem: Problem, rows: int) -> Grid:
