@@ -20,7 +20,7 @@ from tilewright.ir.core import Block, Operation
 from tilewright.ops import loop
 
 ACCUMULATORS = 4
-SHORT_BODY, TURNING_BODY, MEDIUM_BODY = 8, 12, 64
+SHORT_BODY, TURNING_BODY, MEDIUM_BODY = 8, 12, 24
 LONG_WORD = 12
 LANES_PER_CELL = 1 << 14
 ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
