@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import tilewright.jit as room
 from tilewright import abi
 from tilewright.abi import Manifest, Signature
 from tilewright.cache import CacheConfig, Entry, State, Store, stats
 from tilewright.cache.compiler import compiler_identity
 from tilewright.cache.machine import machine_identity
 from tilewright.ir.core import Program
-from tilewright.jit.build import Artifact, Generated, finish
+from tilewright.jit.artifact import Artifact, Generated
 from tilewright.jit.cache import Key
 from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.signature import Calling
@@ -100,6 +101,11 @@ def _make_and_publish(store: Store, key: Key, make: Make) -> Artifact:
     if store.publish(ready):
         store.settle(ready)
     return artifact
+
+
+def finish(generated: Generated, program: Program | None) -> Artifact:
+    """Text as machine code."""
+    return room.build.finish(generated, program)
 
 
 def _build(make: Make) -> Artifact:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright import codegen, passes, settings
@@ -22,9 +19,10 @@ from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
 from tilewright.ir.verify import verify
-from tilewright.jit.kernels import InterpretedKernel, Kernel, NativeKernel, UnlinkedKernel
+from tilewright.jit.artifact import Artifact, Generated, Timings
+from tilewright.jit.kernels import InterpretedKernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
-from tilewright.jit.signature import Calling, calling_of, calling_of_lowered
+from tilewright.jit.signature import calling_of, calling_of_lowered
 from tilewright.ops import control, external, host
 from tilewright.passes.context import (
     DumpInstrument,
@@ -34,61 +32,7 @@ from tilewright.passes.context import (
     VerificationLevel,
 )
 from tilewright.runtime.config import PassDumpLevel
-from tilewright.runtime.profiling import CompileProfiler
 from tilewright.target import Target
-
-
-@dataclass
-class Timings:
-    """Seconds by stage of one compilation, in order.
-
-    `unknown` counts, by question, what the affine engine could not decide: each is a guard at run
-    time, a copy, or a loop that stays serial.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-    unknown: dict[str, int] = field(default_factory=dict[str, int])
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
-        """Measures what runs inside."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent
-            profiler = CompileProfiler.current()
-            if profiler is not None:
-                profiler.add(name, spent)
-
-
-@dataclass
-class Artifact:
-    """One compiled function: how it is called, what runs it, and what it was made from."""
-
-    entry: str
-    calling: Calling
-    kernel: Kernel
-    program: Program | None
-    text: str | None = None
-    timings: Timings = field(default_factory=Timings)
-
-    @property
-    def manifest(self) -> Manifest:
-        """Its side tables."""
-        return self.kernel.manifest
-
-
-@dataclass(frozen=True)
-class Generated:
-    """One function as text that a machine's LLVM makes an object of."""
-
-    entry: str
-    calling: Calling
-    manifest: Manifest
-    text: str
-    timings: Timings = field(default_factory=Timings, compare=False)
 
 
 def build(

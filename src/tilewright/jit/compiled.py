@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import tilewright.jit as room
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam
 from tilewright.errors import (
     ArgumentCountMismatch,
@@ -18,7 +19,7 @@ from tilewright.errors import (
 from tilewright.ir.core import Program
 from tilewright.ir.serialize import deserialize, serialize
 from tilewright.jit import output
-from tilewright.jit.build import Artifact, interpreted
+from tilewright.jit.artifact import Artifact
 from tilewright.jit.kernels import Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions, require_run_config
 from tilewright.jit.signature import Calling
@@ -257,7 +258,7 @@ class CompiledProgram(Launcher):
                 hint="Compile it with the cache disabled.",
             )
         ranks = self.options.ranks
-        artifact = interpreted(self.program, self.name, checked=True, ranks=ranks)
+        artifact = room.build.interpreted(self.program, self.name, checked=True, ranks=ranks)
         return CompiledProgram(artifact, self.options)
 
     # Programs with several entries
@@ -334,6 +335,6 @@ def _load(path: Path, name: str) -> CompiledProgram:
     assert program is None or isinstance(program, Program)
     if data is None:
         assert program is not None
-        return CompiledProgram(interpreted(program, name), output_dir=path)
+        return CompiledProgram(room.build.interpreted(program, name), output_dir=path)
     kernel = NativeKernel(data, signature, Manifest.from_json(facts["manifest"]))
     return CompiledProgram(Artifact(name, calling, kernel, program), output_dir=path)

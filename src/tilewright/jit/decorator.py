@@ -11,13 +11,12 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
+import tilewright.jit as room
 from tilewright.cache import CacheConfig, current_config, stats
 from tilewright.errors import (
     InvalidOperationError,
     ParserSyntaxError,
     ParserTypeError,
-    ToolchainError,
-    UnsupportedFeatureError,
 )
 from tilewright.external import Sources
 from tilewright.frontend import capture
@@ -34,27 +33,20 @@ from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import TileType, Type
 from tilewright.jit import (
     _arguments,
-    _call_binding,
     _graph,
     _persistent,
     cache,
-    driver,
     explaining,
-    placement,
-    specializer,
 )
 from tilewright.jit._arguments import BoundCall, SignatureInfo
 from tilewright.jit._ast_analysis import DynamicAxis
 from tilewright.jit._graph import Definition, Graph, HelperKind, Stranger
 from tilewright.jit._source import contents
-from tilewright.jit.build import Generated, generate, lower
+from tilewright.jit.artifact import SeveralKernels
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.options import OUTPUTS, CompileOptions, environment_guards, resolve_options
-from tilewright.jit.specializer import Specializer
-from tilewright.jit.together import SeveralKernels, find_reason, waits_for_others
 from tilewright.locks import make_lock
-from tilewright.ops.facts import Facts
 from tilewright.runtime import process
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
@@ -63,8 +55,6 @@ from tilewright.runtime.variants import Variant
 
 MAX_OBJECTS = 1024
 """Compiled objects that one kernel keeps, so that a process of ever new shapes does not grow."""
-CALL_RULES = (_call_binding,)
-"""Imported for the parser's rules that it registers."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +68,11 @@ class Request:
     options: CompileOptions
     key: Key
     cache_config: CacheConfig | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the function that is called."""
+        return self.graph.entry.definition.name
 
 
 class JITFunction(Launcher):
@@ -147,20 +142,15 @@ class JITFunction(Launcher):
             raise TypeError(
                 f"{self.name}.specialize() takes no config: no option changes its result"
             )
-        return self._specialized(self._request(args, kwargs, None))
+        return room.making.specialized(self._request(args, kwargs, None))
 
     def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Program:
         """The program after every pass: one function of loops and scalars."""
-        request = self._request(args, kwargs, config)
-        with request.options.checks():
-            return lower(self._specialized(request), self.name)
+        return room.making.lowered(self._request(args, kwargs, config))
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The specialized program as Python text, for reading."""
-        request = self._request(args, kwargs, None)
-        made = Specializer(request.graph)
-        made.program(request.bound.constants, request.types, request.signature)
-        return specializer.source_text(made)
+        return room.making.source(self._request(args, kwargs, None))
 
     def key(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Key:
         """The named parts that select the artifact of a request."""
@@ -304,8 +294,7 @@ class JITFunction(Launcher):
         stats.count("requests")
         if request.options.is_fresh:
             stats.count("forced_rebuilds")
-            program = self._specialized(request)
-            return driver.compile_program(program, self.name, request.options)
+            return room.making.compiled(request)
         key = request.key
         found = self._compiled.get(key)
         if found is None:
@@ -331,43 +320,17 @@ class JITFunction(Launcher):
     @without_collections()
     def _build(self, request: Request) -> CompiledProgram:
         """Restores or compiles the artifact of a request."""
-        options = request.options
-        if options.execution != "native":
-            return driver.compile_program(self._specialized(request), self.name, options)
-
-        def make() -> tuple[Program, Generated]:
-            program = self._specialized(request)
-            if find_reason(program, self.name, options) is not None:
-                raise SeveralKernels(program)
-            driver.report(program, options)
-            try:
-                generated = generate(program, self.name, options)
-            except UnsupportedFeatureError:
-                if waits_for_others(Facts(program), self.name):
-                    raise SeveralKernels(program) from None
-                raise
-            if not request.graph.has_same_sources():  # the key is not that of what was built
-                raise ToolchainError(
-                    f"a C++ source of '{self.name}' changed while it was compiled",
-                    hint="Call it again.",
-                )
-            return program, generated
-
+        if request.options.execution != "native":
+            return room.making.compiled(request)
         policy = current_config(request.cache_config)
         reason = None if request.graph.is_portable else "it calls functions that only IR identifies"
         try:
-            artifact = _persistent.obtain(request.key, policy, make, bypass=reason)
+            artifact = _persistent.obtain(
+                request.key, policy, lambda: room.making.generated(request), bypass=reason
+            )
         except SeveralKernels as several:
-            return driver.compile_program(several.program, self.name, options)
-        return CompiledProgram(artifact, options)
-
-    @without_collections()
-    def _specialized(self, request: Request) -> Program:
-        made = Specializer(request.graph)
-        program = made.program(request.bound.constants, request.types, request.signature)
-        if self.definition.kind in ("entry", "host"):
-            placement.require_placed(program[self.name])
-        return program
+            return room.making.compiled(request, several.program)
+        return CompiledProgram(artifact, request.options)
 
     def _remember(self, request: Request, compiled: CompiledProgram) -> bool:
         """Lets the native entry answer the next call like this one; False where it cannot."""

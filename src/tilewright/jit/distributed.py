@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.dist import DistributedWorker
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
-from tilewright.jit.build import Artifact
+from tilewright.jit.artifact import Artifact
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.together import TogetherKernel
 from tilewright.ops import host

@@ -19,7 +19,8 @@ from tilewright.ir.enums import ForKind, FunctionType, ParamDirection, Role
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.rewrite import Cloner
 from tilewright.ir.types import ScalarType, TensorType
-from tilewright.jit.build import Artifact, build
+from tilewright.jit.artifact import Artifact
+from tilewright.jit.build import build
 from tilewright.jit.kernels import InterpretedKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
@@ -92,14 +93,6 @@ class Together:
 def _of_values(native: Native) -> Native:
     """A kernel called with the operands of an operation: without those that are absent."""
     return lambda *operands: native(*(each for each in operands if each is not None))
-
-
-class SeveralKernels(Exception):
-    """Leaves the making of one kernel: the program is more than that."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program.name)
-        self.program = program
 
 
 def find_reason(program: Program, entry: str, options: CompileOptions) -> str | None:

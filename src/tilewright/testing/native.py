@@ -18,7 +18,8 @@ from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OPS
 from tilewright.ir.types import TensorType
-from tilewright.jit.build import Artifact, build
+from tilewright.jit.artifact import Artifact
+from tilewright.jit.build import build
 from tilewright.jit.options import CompileOptions
 from tilewright.ops import control
 from tilewright.testing.chains import fma_chain

@@ -20,7 +20,7 @@ import pytest
 
 import tilewright.language as pl
 from tilewright import errors
-from tilewright.jit import decorator
+from tilewright.jit import decorator, making
 from tilewright.passes import PassContext
 from tilewright.passes.context import Instrument
 
@@ -104,14 +104,14 @@ def test_a_child_is_not_locked_out_by_threads_that_it_has_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernel, reached, go_on = adding(5.0), threading.Event(), threading.Event()
-    plain = decorator.generate
+    plain = making.generate
 
     def slow(*args: Any) -> Any:
         reached.set()
         assert go_on.wait(60)
         return plain(*args)
 
-    monkeypatch.setattr(decorator, "generate", slow)
+    monkeypatch.setattr(making, "generate", slow)
     thread = threading.Thread(target=run, args=(kernel, 5.0))
     thread.start()
     assert reached.wait(60)
@@ -212,8 +212,8 @@ def test_the_interpreter_ends_while_a_kernel_runs(tmp_path: Path, what: str) -> 
 
 def test_threads_share_one_compilation_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[int] = []
-    plain = decorator.generate
-    monkeypatch.setattr(decorator, "generate", lambda *a: (built.append(1), plain(*a))[1])
+    plain = making.generate
+    monkeypatch.setattr(making, "generate", lambda *a: (built.append(1), plain(*a))[1])
     kernels = [adding(float(number)) for number in range(3)]
     failures: list[BaseException] = []
     start = threading.Barrier(9)
@@ -241,7 +241,7 @@ def test_threads_share_one_compilation_of_one_kernel(monkeypatch: pytest.MonkeyP
 def test_a_kernel_may_be_called_while_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler, a finalizer or a hook comes back for what its thread compiles."""
     kernel, depth = adding(6.0), [0]
-    plain = decorator.generate
+    plain = making.generate
 
     def again(*args: Any) -> Any:
         depth[0] += 1
@@ -249,7 +249,7 @@ def test_a_kernel_may_be_called_while_it_is_compiled(monkeypatch: pytest.MonkeyP
             run(kernel, 6.0)
         return plain(*args)
 
-    monkeypatch.setattr(decorator, "generate", again)
+    monkeypatch.setattr(making, "generate", again)
     run(kernel, 6.0)
     assert depth == [2] and kernel.compile() is kernel.compile()
 
