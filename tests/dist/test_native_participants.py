@@ -67,6 +67,25 @@ def test_a_barrier_of_the_first_blocks_leaves_the_others_alone(run: Any) -> None
     assert out[:8].all() and not out[8:].any()
 
 
+@pytest.mark.parametrize("run", RUNNERS, ids=lambda runner: runner.__name__)
+def test_a_product_is_not_stored_before_the_barrier_that_its_store_is_after(run: Any) -> None:
+    half, whole = pl.Tensor[[16, 16], pl.FP32], pl.Tensor[[32, 16], pl.FP32]
+
+    @pl.function
+    def main(a: half, b: half, y: pl.InOut[whole], out: pl.InOut[whole]) -> whole:
+        for i in pl.spmd(2):
+            y = pl.store(pl.load(out, [16 - i * 16, 0], [16, 16]), [i * 16, 0], y)
+            t = pl.matmul(pl.load(a, [0, 0], [16, 16]), pl.load(b, [0, 0], [16, 16]))
+            pl.system.syncall()
+            out = pl.store(t, [i * 16, 0], out)
+        return out
+
+    a, b, y, out = array(16, 16), array(16, 16, seed=1), zeros(32, 16), zeros(32, 16) + 7
+    run(program(main), a, b, y, out)
+    assert (y == 7).all()
+    np.testing.assert_allclose(out, np.vstack([a @ b, a @ b]), rtol=1e-5, atol=1e-5)
+
+
 # ---------------------------------------------------------------------------------- what ends them
 
 

@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.enums import Effect
 from tilewright.ir.rewrite import map_functions
 from tilewright.ir.types import Dim
 from tilewright.ops import loop
@@ -104,28 +105,35 @@ def find_places(block: Block) -> Iterator[Placing]:
         if inner.opdef is loop.matmul and buffer is inner.operands[0]
     }
     users: dict[Value, list[int]] = {}
+    talks = [k for k, op in enumerate(block.ops) if is_talk(op)]
     for position, op in enumerate(block.ops):
         for memory in roots_of(op):
             users.setdefault(memory, []).append(position)
     for op in block.ops:
         if op.opdef is loop.alloc and op.result in products:
-            found = find_placing(block, op, users)
+            found = find_placing(block, op, users, talks)
             if found is not None:
                 yield found
 
 
 def find_placing(
-    block: Block, alloc: Operation, users: Mapping[Value, Sequence[int]]
+    block: Block,
+    alloc: Operation,
+    users: Mapping[Value, Sequence[int]],
+    talks: Sequence[int],
 ) -> Placing | None:
     """Where the memory of `alloc` ends up, if one nest moves it there.
 
-    `users` are the positions of the operations of `block` that touch a memory.
+    `users` are the positions of the operations of `block` that touch a memory, `talks` of those
+    at which others may look at what was stored before, and at nothing that is stored later.
     """
     memory = alloc.result
     uses = users.get(memory)
     if not uses:
         return None
     first, last = uses[0], uses[-1]
+    if bisect_left(talks, first) < bisect_left(talks, last):
+        return None
     nest = block.ops[last]
     found = find_store(nest, memory)
     if found is None:
@@ -143,6 +151,11 @@ def find_placing(
     if others or accesses != [store] or not may_stand_for(block, first, last, memory, window):
         return None
     return Placing(alloc, nest, store, counters, window, is_copy(nest, loops, store, memory))
+
+
+def is_talk(op: Operation) -> bool:
+    """True where other participants may look at memory."""
+    return any(each.opdef.effect is Effect.COMM for each in (op, *walk_regions(op)))
 
 
 def find_store(nest: Operation, memory: Value) -> tuple[Operation, list[Operation]] | None:
