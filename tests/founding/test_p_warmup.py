@@ -198,11 +198,11 @@ print(cache_stats().ready_hits, cache_stats().misses, prepared.program is None)
 """
 
 
-def in_a_process(tmp_path: Path, **environment: str) -> list[str]:
+def in_a_process(tmp_path: Path, text: str = SCRIPT, **environment: str) -> list[str]:
     import os
 
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
+    script.write_text(textwrap.dedent(text), encoding="utf-8")
     env = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"), **environment}
     env["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(
@@ -217,6 +217,30 @@ def test_p114_p116_processes_share_ready_artifacts_when_asked_to(tmp_path: Path)
     assert not (tmp_path / "cache").exists()
     assert in_a_process(tmp_path, TILEWRIGHT_CACHE="1") == ["0", "1", "False"]
     assert in_a_process(tmp_path, TILEWRIGHT_CACHE="1") == ["1", "0", "True"]
+
+
+RESTARTED = """
+import sys
+import numpy as np
+import tilewright.language as pl
+
+@pl.jit
+def add_three(x: pl.Tensor[[16, 16], pl.FP32], out: pl.Out[pl.Tensor[[16, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.add(pl.load(x, [0, 0], [16, 16]), 3.0), [0, 0], out)
+    return out
+
+x = np.ones((16, 16), np.float32)
+assert (add_three(x) == 4).all()
+rooms = "llvmlite", "tilewright.codegen", "tilewright.interp", "tilewright.jit.making"
+print(*(name for name in rooms if name in sys.modules))
+"""
+
+
+def test_p114_a_kernel_from_disk_runs_without_what_compiles(tmp_path: Path) -> None:
+    cold = in_a_process(tmp_path, RESTARTED, TILEWRIGHT_CACHE="1")
+    assert {"llvmlite", "tilewright.codegen", "tilewright.jit.making"} <= {*cold}
+    assert in_a_process(tmp_path, RESTARTED, TILEWRIGHT_CACHE="1") == []
 
 
 def test_p115_a_readonly_root_is_used_and_left_alone(tmp_path: Path) -> None:
