@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
 from tilewright.frontend.parse.parser import FunctionParser
-from tilewright.frontend.surface import Word, described
+from tilewright.frontend.surface import LoopWord, Word, described
 from tilewright.frontend.values import is_integer
 from tilewright.frontend.words import (
     AT,
@@ -100,7 +100,8 @@ def require_options(
     if known is None:
         return
     for name, given in options.items():
-        if name not in known and p.state.is_text and name in _PRINTED:
+        is_printed = p.state.is_text and isinstance(word, LoopWord) and name in _PRINTED
+        if name not in known and is_printed:
             continue
         if name not in known:
             raise ParserSyntaxError(
