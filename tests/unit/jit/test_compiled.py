@@ -12,6 +12,7 @@ import pytest
 import tilewright.language as pl
 from tilewright import errors, ir, passes
 from tilewright.jit import CompiledProgram, compile_program
+from tilewright.passes import pipeline
 from tilewright.runtime import RunConfig
 
 F32 = np.float32
@@ -263,8 +264,6 @@ def test_a_directory_without_a_kernel_is_refused(tmp_path: Path) -> None:
 def test_what_has_no_native_form_says_what_else_can_run_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tilewright.passes import pipeline
-
     def refuse(*_: Any) -> Any:
         raise errors.UnsupportedFeatureError("sort has no lowering")
 
