@@ -62,11 +62,6 @@ def is_library(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     return plain and _is_defined_in(func, ctx.exclude_modules)
 
 
-def is_program_function(ctx: TraceContext, func: Callable[..., Any]) -> bool:
-    """A function of the parsed style, as IR."""
-    return isinstance(func, Function)
-
-
 def has_no_source(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     """Nothing to trace: no Python code behind the call, or the engine's own."""
     plain = python_function(func)
@@ -118,11 +113,6 @@ def run(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> 
     return func(*args, **kwargs)
 
 
-def expand(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The operations of the function, copied into the trace."""
-    return ctx.call_function(func, args, kwargs)
-
-
 def recurse(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The nested kernel's body, in the same trace."""
     return ctx.call_kernel(func, args, kwargs)
@@ -133,7 +123,6 @@ GATES: tuple[tuple[Gate, Route], ...] = (
     (is_marked, run),
     (is_kernel, recurse),
     (is_library, run),
-    (is_program_function, expand),
     (has_no_source, run),
 )
 
@@ -149,12 +138,17 @@ def call(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) ->
 def unwrapped(
     ctx: TraceContext, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """A call of a `functools.partial` as a call of what it holds."""
+    """A call of a `functools.partial` as a call of what it holds.
+
+    A function of the parsed style is no Python; the engine copies its operations into the trace.
+    """
     while isinstance(func, functools.partial) and not is_marked(ctx, cast(Any, func)):
         held: Any = cast("functools.partial[Any]", func)
         args = (*held.args, *args)
         kwargs = {**held.keywords, **kwargs}
         func = held.func
+    if isinstance(func, Function):
+        return ctx.call_function, (func, args, kwargs), {}
     return cast(Any, func), args, kwargs
 
 
