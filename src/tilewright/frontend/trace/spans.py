@@ -26,25 +26,32 @@ class AuthorCode:
         self.source = source
         self.spans: dict[int, Span] = {}
 
-    def span_at(self, place: int, line: int) -> Span:
-        """The expression at an instruction and line of this code."""
+    def span_at(self, place: int) -> Span:
+        """The expression at an instruction of this code."""
         found = self.spans.get(place)
         if found is None:
-            found = self.spans[place] = self._span(place, line)
+            found = self.spans[place] = self._span(place)
         return found
 
     @cached_property
     def _positions(self) -> list[Any]:
-        return list(cast(Any, self.code).co_positions()) if HAS_COLUMNS else []
+        """(line, last line, column, end column) of each instruction; columns where Python has them.
 
-    def _span(self, place: int, line: int) -> Span:
-        file, shift = self.source.file, self.source.first_line - 1
+        All at once: asking a frame for its line reads the table of the code from the start.
+        """
         if HAS_COLUMNS:
-            start, end, col, end_col = self._positions[place // 2]
-            if None not in (start, end, col, end_col):
-                first, last = self.source.column(start, col), self.source.column(end, end_col)
-                return Span(file, start + shift, first, end + shift, last)
-        return Span(file, line + shift, 1, line + shift + 1, 1)
+            return list(cast(Any, self.code).co_positions())
+        lines = self.code.co_lines()
+        return [(n, n, None, None) for start, end, n in lines for _ in range(start, end, 2)]
+
+    def _span(self, place: int) -> Span:
+        file, shift = self.source.file, self.source.first_line - 1
+        start, end, col, end_col = self._positions[place // 2]
+        if None not in (start, end, col, end_col):
+            first, last = self.source.column(start, col), self.source.column(end, end_col)
+            return Span(file, start + shift, first, end + shift, last)
+        line = (start or 1) + shift
+        return Span(file, line, 1, line + 1, 1)
 
 
 _AUTHORS: dict[int, AuthorCode] = {}
@@ -90,7 +97,7 @@ def _author_spans(frame: FrameType | None) -> Iterator[Span]:
         code = frame.f_code
         author = _AUTHORS.get(id(code))
         if author is not None:
-            yield author.span_at(frame.f_lasti, frame.f_lineno)
+            yield author.span_at(frame.f_lasti)
         elif id(code) in _STARTS:
             return
         frame = frame.f_back
@@ -102,7 +109,7 @@ def raised_at(error: BaseException) -> Span | None:
     while trace is not None:
         author = _AUTHORS.get(id(trace.tb_frame.f_code))
         if author is not None:
-            spans.append(author.span_at(trace.tb_lasti, trace.tb_lineno))
+            spans.append(author.span_at(trace.tb_lasti))
         trace = trace.tb_next
     return _chained(reversed(spans))
 
