@@ -1,0 +1,51 @@
+"""Carries that no iteration changes are none."""
+
+from __future__ import annotations
+
+from passes.programs import IN, OUT, add, check, const, kernel, load, store, tensor, times
+from tilewright.dtypes import INDEX
+from tilewright.ir.core import Program, Value
+from tilewright.ops import arith, control
+from tilewright.passes.drop_carries import drop_carries
+from unit.interp.build import for_loop
+
+
+def carries(program: Program) -> list[int]:
+    """How many values each loop carries, outer loops first."""
+    ops = program["k"].body.walk()
+    return [len(op.results) for op in ops if op.opdef is control.for_]
+
+
+def nested(changes: bool) -> Program:
+    """Two loops that hand a number through, which may be one more after each inner iteration."""
+
+    def body(x: Value, out: Value) -> list[Value]:
+        def outer(i: Value, n: Value, total: Value) -> list[Value]:
+            def inner(j: Value, m: Value, part: Value) -> list[Value]:
+                part = add(part, load(x, [m, times(j, 4)], (2, 4)))
+                return [add_one(m) if changes else m, part]
+
+            return list(for_loop(0, 2, [n, total], inner))
+
+        start = load(x, [0, 0], (2, 4))
+        _, total = for_loop(0, 2, [const(1, INDEX), start], outer)
+        return [store(total, [0, 0], out)]
+
+    return kernel([("x", tensor(8, 8), IN), ("out", tensor(2, 4), OUT)], body)
+
+
+def add_one(index: Value) -> Value:
+    return arith.add(index, const(1, INDEX))
+
+
+def test_a_number_handed_through_two_loops_is_known_in_both() -> None:
+    program = nested(changes=False)
+    assert carries(program) == [2, 2]
+    assert carries(drop_carries(program, "k")) == [1, 1]
+    check(program)
+
+
+def test_a_number_that_an_inner_loop_changes_is_carried() -> None:
+    program = nested(changes=True)
+    assert carries(drop_carries(program, "k")) == [2, 2]
+    check(program)
