@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from benchmarks import (
     compile_time,
     first_calls,
+    graphs,
     jit,
     language,
     results,
@@ -58,6 +59,7 @@ SUITES: dict[str, Callable[[], Iterable[Row]]] = {
     **{name: _of(name) for name in workloads.SUITES},
     "threads": scaling.rows,
     "first_calls": first_calls.rows,
+    "graphs": graphs.rows,
     "jit": jit.rows,
     "traced": traced.rows,
     "language": language.rows,

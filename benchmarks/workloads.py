@@ -16,6 +16,7 @@ import tilewright.language as pl
 from benchmarks import kernels, numpy_peers, traced_kernels
 from benchmarks.contenders import Array
 from benchmarks.workload import Inputs, Workload
+from tilewright.interp import Interpreter
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 MILLION = (1024, 1024)
@@ -147,6 +148,18 @@ def numpy_tiles(q: Array, k: Array, v: Array, out: Array) -> None:
     out[:] = showcase.tiled_attention(q, k, v)
 
 
+def interpreted(kernel: Any) -> Callable[..., Any]:
+    """The kernel as the interpreter runs it, specialized by its first arguments."""
+    ready: list[Interpreter] = []
+
+    def run(*args: Array) -> None:
+        if not ready:
+            ready.append(Interpreter(kernel.specialize(*args)))
+        ready[0].run(kernel.name, args)
+
+    return run
+
+
 def attentions() -> list[Workload]:
     """Online softmax over blocks of keys, all heads in one call; and a causal one."""
     found: list[Workload] = []
@@ -157,15 +170,17 @@ def attentions() -> list[Workload]:
                 normal(*[(h, s, d)] * 3), flops=4.0 * h * s * s * d, bars={"torch": 1.1},
             )
         )  # fmt: skip
-    found.append(
-        Workload(
-            "causal attention 2048×64", "causal_attention", showcase_kernels.causal_attention,
-            normal(*[(2048, 64)] * 3), flops=2.0 * 2048 * (2048 + 128) * 64,
-            peers=("torch",), beside={"numpy, same tiles": numpy_tiles},
-            bars={"numpy, same tiles": 1.5},
-        )
+    causal = Workload(
+        "causal attention 2048×64", "causal_attention", showcase_kernels.causal_attention,
+        normal(*[(2048, 64)] * 3), flops=2.0 * 2048 * (2048 + 128) * 64,
+        peers=("torch",), beside={"numpy, same tiles": numpy_tiles},
+        bars={"numpy, same tiles": 1.5},
     )  # fmt: skip
-    return found
+    slow = replace(
+        causal, name=f"{causal.name}, interpreted", kernel=interpreted(causal.kernel), peers=(),
+        bars={"numpy, same tiles": 1 / 3},
+    )  # fmt: skip
+    return [*found, causal, slow]
 
 
 def movers() -> list[Workload]:
