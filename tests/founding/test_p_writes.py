@@ -360,8 +360,11 @@ def test_p_156_the_check_runs_once_on_what_enters_the_pipeline(warned: Warned) -
 def test_p_156_it_can_be_moved_or_turned_off_as_a_phase(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    ir.compile(program("out = pl.add(a, b)"), diagnostic_phase=passes.DiagnosticPhase.NONE)
-    assert "OutParamWriteDropped" not in "".join(capfd.readouterr())
+    for phase in (passes.DiagnosticPhase.NONE, "none"):
+        ir.compile(program("out = pl.add(a, b)"), diagnostic_phase=phase)
+        assert "OutParamWriteDropped" not in "".join(capfd.readouterr())
+    with pytest.raises(ValueError, match="'no' is not a valid DiagnosticPhase"):
+        ir.compile(program("out = pl.add(a, b)"), diagnostic_phase="no")
 
 
 def test_p_142_the_written_value_has_the_extents_of_the_window() -> None:

@@ -45,22 +45,27 @@ class Spelling:
         parameters = self.signature.parameters.values()
         return [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
 
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each parameter; `inspect.Parameter.empty` where there is none."""
+        return {name: p.default for name, p in self.signature.parameters.items()}
+
     def arguments(self, op: Operation) -> dict[str, Any] | None:
         """Arguments by parameter name under which this spelling builds `op` again, or None."""
         given = self.render(op) if self.render else op_arguments(op)
         if given is None:
             return None
-        parameters = self.signature.parameters
+        defaults = self.defaults
         chosen: dict[str, Any] = {}
         for name, entry in given.items():
-            parameter = parameters.get(name)
-            if parameter is None:
+            if name not in defaults:
                 if op.opdef.is_default(name, entry):
                     continue
                 return None
-            if parameter.default is inspect.Parameter.empty or parameter.default != entry:
+            default = defaults[name]
+            if default is inspect.Parameter.empty or default != entry:
                 chosen[name] = entry
-        return {name: chosen[name] for name in parameters if name in chosen}
+        return {name: chosen[name] for name in defaults if name in chosen}
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -263,7 +263,9 @@ class _Reader:
 
 
 def serialize(node: Program | Function) -> bytes:
-    """`node` as bytes; raises SerializationError for a part that has no serialized form."""
+    """`node` as bytes; raises SerializationError for what is no such node, or has no such form."""
+    if not isinstance(cast(object, node), (Program, Function)):
+        raise SerializationError(f"{node!r} is neither a program nor a function")
     body = _Writer().encode(node)
     return cast(bytes, msgpack.packb([FORMAT, VERSION, body], use_bin_type=True))
 

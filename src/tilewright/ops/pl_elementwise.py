@@ -73,10 +73,10 @@ def when_expanding(axis: int) -> Render:
     """Renders a rank-2 op whose rhs is a vector to be repeated along `axis`."""
 
     def render(operation: Operation) -> dict[str, Any] | None:
-        x, y = (value.type for value in operation.operands)
-        if not (isinstance(x, ShapedType) and isinstance(y, ShapedType)) or y.rank != 2:
+        x, y = operation.operands[0].type, operation.operands[1].type
+        if not isinstance(y, ShapedType) or y.rank != 2 or not same_dim(y.shape[axis], 1):
             return None
-        if not same_dim(y.shape[axis], 1):
+        if not isinstance(x, ShapedType):
             return None
         repeated = tuple(1 if k == axis % 2 else extent for k, extent in enumerate(x.shape))
         fits = x.rank == 2 and x.shape[axis] != 1 and same_dims(y.shape, repeated)

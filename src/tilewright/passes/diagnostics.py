@@ -52,7 +52,7 @@ def checks(name: DiagnosticCheck) -> Callable[[Check], Check]:
 def diagnose(program: Program) -> list[Diagnostic]:
     """What the active settings want to be warned about, in statement order per function."""
     context = PassContext.current() or PassContext()
-    phase = context.diagnostic_phase or DiagnosticPhase(settings.WARNING_LEVEL.read())
+    phase = DiagnosticPhase(context.diagnostic_phase or settings.WARNING_LEVEL.read())
     if phase is DiagnosticPhase.NONE:
         return []
     disabled = context.disabled_diagnostics or DiagnosticCheckSet()

@@ -118,6 +118,11 @@ def test_a_wrong_result_type_is_refused() -> None:
         ir.verify(ir.Program("P", {"f": function}))
 
 
+def test_only_programs_and_functions_have_bytes() -> None:
+    with pytest.raises(ir.SerializationError, match="3 is neither a program nor a function"):
+        ir.serialize(3)  # pyright: ignore[reportArgumentType]
+
+
 def test_bytes_give_the_same_program_back() -> None:
     copy = ir.deserialize(ir.serialize(program()))
     assert isinstance(copy, ir.Program)

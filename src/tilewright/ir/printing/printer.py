@@ -90,9 +90,10 @@ class Printer(AttrRenderer):
         for op in block.walk():
             for region in op.regions:
                 self._homes.update(dict.fromkeys(region.ops, region))
-            self._positions[op] = len(self._positions)
-            self._uses.update(_printed_inputs(op))
-            self._last_use.update(dict.fromkeys(_printed_inputs(op), self._positions[op]))
+            self._positions[op] = position = len(self._positions)
+            for value in _printed_inputs(op):
+                self._uses[value] += 1
+                self._last_use[value] = position
             for given in op.attrs.values():
                 self._mention(given)
             for value in op.results:
@@ -266,16 +267,21 @@ class Printer(AttrRenderer):
                 self._settle(op)
                 self.statement(op)
             return
-        height = 1 + max([self._heights.get(value.op, 0) for value in op.inputs], default=0)
-        if height <= HIGHEST and self._can_nest(op):
+        if self._can_nest(op) and (height := self._height(op)) <= HIGHEST:
             self._heights[op] = height
             self._pending.append(op)
             return
         self._settle(op)
         self.statement(op)
 
+    def _height(self, op: Operation) -> int:
+        """How deep `op` would nest."""
+        return 1 + max([self._heights.get(value.op, 0) for value in op.inputs], default=0)
+
     def _settle(self, op: Operation) -> None:
         """Nests the pending operations that `op` uses in order; writes out all others."""
+        if not self._pending:
+            return
         tree: list[Operation] = []
         self._tree(op, set(self._pending), tree)
         if not tree or self._pending[-len(tree) :] != tree:
