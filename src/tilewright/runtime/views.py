@@ -95,7 +95,8 @@ class NotAnArray(Exception):
 def view_array(value: object) -> View:
     """The memory of an array-like argument, never a copy; raises NotAnArray."""
     if isinstance(value, np.ndarray):
-        if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        is_plain = type(value) is np.ndarray  # numpy.ma is not imported for these
+        if not is_plain and isinstance(cast(object, value), np.ma.MaskedArray):
             raise NotAnArray("a masked array, whose mask a kernel would not see")
         return _view_numpy(cast(Array, value), cast(object, value))
     if isinstance(value, np.generic):
