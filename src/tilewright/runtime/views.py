@@ -95,8 +95,7 @@ class NotAnArray(Exception):
 def view_array(value: object) -> View:
     """The memory of an array-like argument, never a copy; raises NotAnArray."""
     if isinstance(value, np.ndarray):
-        is_plain = type(value) is np.ndarray  # numpy.ma is not imported for these
-        if not is_plain and isinstance(cast(object, value), np.ma.MaskedArray):
+        if is_masked(cast(object, value)):
             raise NotAnArray("a masked array, whose mask a kernel would not see")
         return _view_numpy(cast(Array, value), cast(object, value))
     if isinstance(value, np.generic):
@@ -109,6 +108,11 @@ def view_array(value: object) -> View:
         return _view_numpy(np.asarray(memoryview(cast(Any, value))), value)
     except (TypeError, ValueError):
         raise NotAnArray(describe_value(value)) from None
+
+
+def is_masked(value: object) -> bool:
+    """True for an array with a mask; numpy.ma is not imported for a plain one."""
+    return type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)
 
 
 def _view_numpy(array: Array, owner: object) -> View:
