@@ -138,6 +138,16 @@ def test_importing_tilewright_is_light() -> None:
     assert not heavy
 
 
+@pytest.mark.parametrize("surface", ["language", "nki"])
+def test_importing_a_surface_imports_nothing_that_compiles(surface: str) -> None:
+    script = f"import sys, tilewright.{surface}; print(*sys.modules)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    compiling = {f"tilewright.{name}" for name in ("codegen", "interp", "jit.build", "jit.making")}
+    loaded = set(done.stdout.split())
+    assert f"tilewright.{surface}" in loaded and not loaded & compiling
+
+
 def test_no_file_names_a_registry_or_a_machine() -> None:
     pattern = re.compile("|".join(FORBIDDEN))
     found = [

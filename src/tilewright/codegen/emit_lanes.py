@@ -9,7 +9,6 @@ from __future__ import annotations
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
 from tilewright.codegen.index import Num
-from tilewright.codegen.long_words import LONG_WORDS
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
@@ -18,6 +17,7 @@ from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol, coefficient, symbols
 from tilewright.ir.core import Block, Operation
 from tilewright.ops import loop
+from tilewright.ops.long_words import LONG_WORDS
 
 ACCUMULATORS = 4
 SHORT_BODY, TURNING_BODY, MEDIUM_BODY = 8, 12, 24

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.codegen.long_words import LONG_WORDS
 from tilewright.ir.affine import Atom, Expr, FloorDiv, Min, Operand, Product, Symbol, as_expr
 from tilewright.ir.affine.queries import subexpressions
 from tilewright.ir.core import Block, Operation, Value
@@ -17,6 +16,7 @@ from tilewright.ir.enums import ForKind
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import BufferType
 from tilewright.ops import arith, control, external, loop
+from tilewright.ops.long_words import LONG_WORDS
 
 Work = Mapping[tuple[Symbol, ...], float]
 

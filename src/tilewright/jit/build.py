@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tilewright import codegen, passes, settings
 from tilewright import external as libraries
-from tilewright.abi import ExternalKernel, Manifest, Site
+from tilewright import settings
+from tilewright.abi import ExternalKernel, Manifest, Signature, Site
 from tilewright.codegen import machine
+from tilewright.codegen.kernel import emit_kernel
 from tilewright.errors import (
     InternalError,
     TilewrightError,
@@ -24,6 +25,7 @@ from tilewright.jit.kernels import InterpretedKernel, NativeKernel, UnlinkedKern
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of, calling_of_lowered
 from tilewright.ops import control, external, host
+from tilewright.passes import pipeline
 from tilewright.passes.context import (
     DumpInstrument,
     Instrument,
@@ -61,10 +63,16 @@ def generate(
         lowered = lower(program, entry, watchers(options, directory))
     timings.unknown.update(unknown)
     with timings.stage("target"):
-        target = find_target()
+        find_target()
     with timings.stage("emit"):
         calling = calling_of_lowered(program[entry], lowered[entry])
-        kernel = codegen.kernel.emit_kernel(lowered[entry], calling.signature, target)
+        text, manifest = written(lowered, entry, calling.signature)
+    return Generated(entry, calling, manifest, text, timings)
+
+
+def written(lowered: Program, entry: str, signature: Signature) -> tuple[str, Manifest]:
+    """A lowered function as text for this machine, and what its object needs to run."""
+    kernel = emit_kernel(lowered[entry], signature, find_target())
     manifest = Manifest(
         name=entry,
         symbol=kernel.symbol,
@@ -76,7 +84,7 @@ def generate(
         texts=kernel.texts,
         externals=prepare_externals(kernel.externals, lowered, entry),
     )
-    return Generated(entry, calling, manifest, kernel.text, timings)
+    return kernel.text, manifest
 
 
 def prepare_externals(
@@ -105,7 +113,7 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
     if (explicit or VerificationLevel(settings.VERIFY_LEVEL.read())) is not VerificationLevel.NONE:
         verify(program)
     try:
-        return passes.pipeline.lower(program, entry, instruments)
+        return pipeline.lower(program, entry, instruments)
     except UnsupportedFeatureError as error:
         raise error.with_note(
             "the interpreter can run what is not compiled yet: RunConfig(execution='interpret')"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import tilewright.jit as room
 from tilewright.abi import Signature, TensorParam
 from tilewright.ir.core import Program
 from tilewright.jit.compiled import CompiledProgram
-from tilewright.jit.driver import compile_program
 from tilewright.jit.kernels import NativeKernel, interpreter_of
 
 Launch = Callable[[Sequence[Any]], None]
@@ -44,7 +44,7 @@ class CompiledLaunch:
 def prepare(program: Program) -> Launch:
     """The only function of `program`, compiled."""
     (entry,) = program.functions
-    return CompiledLaunch(compile_program(program, entry))
+    return CompiledLaunch(room.compile_program(program, entry))
 
 
 def interpret(program: Program) -> Launch:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import codegen, passes
-from tilewright.abi import Manifest, Signature, Site, TensorParam
+import tilewright.jit as room
+from tilewright.abi import Signature, TensorParam
 from tilewright.ir.core import Program
-from tilewright.jit.build import compile_text, find_target
 from tilewright.jit.signature import calling_of_lowered
 from tilewright.passes.insert_ticks import Shares, insert_ticks
 from tilewright.runtime.launch import Executable
@@ -79,20 +78,12 @@ class ProfiledLaunch:
 
     def __init__(self, program: Program) -> None:
         (entry,) = program.functions
-        ticked = insert_ticks(passes.pipeline.lower(program, entry), entry)
+        ticked = insert_ticks(room.build.lower(program, entry), entry)
         function = ticked.program[entry]
         signature = _with_table(calling_of_lowered(program[entry], function).signature)
-        kernel = codegen.kernel.emit_kernel(function, signature, find_target())
-        manifest = Manifest(
-            name=entry,
-            symbol=kernel.symbol,
-            sites={number: Site.of(span) for number, span in kernel.sites.items()},
-            work=kernel.work,
-            arena_bytes=kernel.arena_bytes,
-            parallel=kernel.parallel,
-        )
+        text, manifest = room.build.written(ticked.program, entry, signature)
         self.nests = ticked.nests
-        data = compile_text(kernel.text, find_target())
+        data = room.build.compile_text(text, room.build.find_target())
         self.executable = Executable.from_object(data, signature, manifest)
         (extent,) = signature.tensors[-1].shape
         self.table = np.zeros(extent.evaluate({}), np.int64)

@@ -16,9 +16,9 @@ from tilewright.ir.enums import ForKind, MemorySpace, ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import BufferType, ScalarType
 from tilewright.ops import arith, control, loop
+from tilewright.ops.long_words import LONG_WORDS
 from tilewright.source import Span
 
-LONG = frozenset({arith.exp, arith.log, arith.tanh, arith.erf, arith.sin, arith.cos, arith.pow_})
 LONG_WEIGHT, USUAL_TRIP = 10.0, 64.0
 Shares = dict[Span, float]
 """Lines, and the part of a nest's time that each has; the parts add up to 1."""
@@ -108,7 +108,7 @@ def _add_shares(nest: Operation, times: float, found: Shares) -> None:
         times *= _trip(nest)
     for op in (op for region in nest.regions for op in region.ops):
         if op.span is not None and _is_work(op):
-            weight = LONG_WEIGHT if op.opdef in LONG else 1.0
+            weight = LONG_WEIGHT if op.opdef in LONG_WORDS else 1.0
             found[op.span] = found.get(op.span, 0.0) + weight * times
         _add_shares(op, times, found)
 

@@ -16,6 +16,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import AxisKind, Index, Indirect, Read, Structure
 from tilewright.ir.types import ArrayType, Dim, ScalarType, Shape, ShapedType, TensorType
 from tilewright.ops import arith
+from tilewright.ops.long_words import LONG_WORDS
 from tilewright.passes.scopes import INDEX_SCALAR
 
 Indices = tuple[Expr, ...]
@@ -26,27 +27,7 @@ WORD_COSTS: dict[OpDef[..., Any], int] = {
     arith.sqrt: 4,
     arith.floor: 1,
     arith.ceil: 1,
-    **dict.fromkeys(
-        [
-            arith.exp,
-            arith.exp2,
-            arith.log,
-            arith.log1p,
-            arith.tanh,
-            arith.erf,
-            arith.sigmoid,
-            arith.sin,
-            arith.cos,
-            arith.tan,
-            arith.atan,
-            arith.rsqrt,
-            arith.pow_,
-            arith.mod,
-            arith.fmod,
-            arith.floordiv,
-        ],
-        20,
-    ),
+    **dict.fromkeys([*LONG_WORDS, arith.rsqrt], 20),
 }
 INDIRECT_COST = 20
 
