@@ -17,7 +17,7 @@ BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "exp": (np.exp, 1.0),
     "exp2": (np.exp2, 1.0),
     "sigmoid": (scipy.special.expit, 2.5),
-    "tanh": (np.tanh, 2.0),
+    "tanh": (np.tanh, 1.96),
     "erf": (scipy.special.erf, 1.1),
     "log": (np.log, 1.0),
     "log1p": (np.log1p, 1.0),
