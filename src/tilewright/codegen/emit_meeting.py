@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from tilewright.abi import COMM, CREWS, CTX, FAULT_VALUES, WINDOW, WINDOW_SIZE, Fault, WaitKind
+from tilewright.abi import (
+    COMM,
+    CREWS,
+    CTX,
+    FAULT_VALUES,
+    WAIT_VALUES,
+    WINDOW,
+    WINDOW_SIZE,
+    Fault,
+    WaitKind,
+)
 from tilewright.codegen.emit_faults import faulting, leave
 from tilewright.codegen.emit_memory import Address
 from tilewright.codegen.emit_parallel import CellEmitter, store_environment
@@ -51,9 +61,7 @@ def leave_unless_zero(e: Emitter, status: str) -> None:
 
 def emit_crew(e: Emitter, op: Operation, start: Num, count: Num) -> None:
     """A loop whose iterations run at the same time, from `start` in steps of one."""
-    e.shared.functions += 1
-    symbol = f"@tilewright.crew{e.shared.functions}"
-    cell = CellEmitter(e, symbol)
+    cell = CellEmitter(e)
     cell.bind_scratch()
     with cell.text.loop("%begin", "%end", 1) as state:
         position = cell.index.add(cell.capture_num(start), state.counter)
@@ -63,7 +71,7 @@ def emit_crew(e: Emitter, op: Operation, start: Num, count: Num) -> None:
         cell.block(op.regions[0])
         cell.depth -= 1
         cell.dims.pop()
-    cell.close()
+    symbol = cell.close("crew")
     env = store_environment(e, cell)
     run = comm_field(e.text, "together")
     crew = CREWS.index(dict(op.attrs["attrs"])["crew"])
@@ -105,7 +113,7 @@ def write_wake(module: Module) -> str:
 @emits(meeting.wait)
 def emit_wait(e: Emitter, op: Operation) -> None:
     """A look, then the helper."""
-    value, indices, number = op.operands
+    value, indices, number, shown = op.operands
     buffer = e.buffer(value)
     width, test = WIDTHS[buffer.dtype], TESTS[op.attrs["cmp"]]
     place = Address(e, buffer, indices).place()
@@ -114,13 +122,17 @@ def emit_wait(e: Emitter, op: Operation) -> None:
     e.shared.communicates = True
     symbol = f"@tilewright.wait.{width}.{test}"
     e.module.require(symbol, partial(write_wait, symbol=symbol, width=width, test=test))
-    arguments = f"ptr %ctx, ptr {place}, {width} {e.scalar(number)}, i32 {site}"
+    values = [str(e.num(each)) for each in shown]
+    values += ["0"] * (WAIT_VALUES - len(values))
+    last = "".join(f", i64 {each}" for each in values)
+    arguments = f"ptr %ctx, ptr {place}, {width} {e.scalar(number)}, i32 {site}{last}"
     leave_unless_zero(e, e.text.let(f"call fastcc i32 {symbol}({arguments})"))
 
 
 def write_wait(module: Module, symbol: str, width: str, test: str) -> str:
-    """@(ctx, word, number, site): 0 once the word compares, else why it never will."""
-    parameters = f"ptr %ctx, ptr %word, {width} %number, i32 %site"
+    """@(ctx, word, number, site, shown...): 0 once the word compares, else why it never will."""
+    shown = "".join(f", i64 %shown{k}" for k in range(WAIT_VALUES))
+    parameters = f"ptr %ctx, ptr %word, {width} %number, i32 %site{shown}"
     text = Text(module, f"define internal fastcc i32 {symbol}({parameters}) #1")
     module.require("@sched_yield", lambda _: "declare i32 @sched_yield()\n")
     done = text.label()
@@ -137,7 +149,7 @@ def write_wait(module: Module, symbol: str, width: str, test: str) -> str:
     kind = (WaitKind.EQUAL if test == "eq" else 0) | (WaitKind.WIDE if width == "i64" else 0)
     number = "%number" if width == "i64" else text.let("sext i32 %number to i64")
     ask = comm_field(text, "wait")
-    arguments = f"ptr %ctx, ptr %word, i64 {number}, i32 {int(kind)}, i32 %site"
+    arguments = f"ptr %ctx, ptr %word, i64 {number}, i32 {int(kind)}, i32 %site{shown}"
     status = text.let(f"call i32 {ask}({arguments})")
     text.do("fence acquire")
     text.do(f"ret i32 {status}")

@@ -9,6 +9,7 @@ from tilewright.codegen.emitter import Emitter, dtype_name
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import Buffer, Const, Operand, Uniform
+from tilewright.codegen.text import NAMELESS
 from tilewright.codegen.work import Work, estimate, times, trip_count
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol
@@ -44,8 +45,8 @@ class CellEmitter(Emitter):
 
     parameters = "ptr %env, ptr %ctx, i64 %begin, i64 %end"
 
-    def __init__(self, outer: Emitter, symbol: str) -> None:
-        header = f"define internal i32 {symbol}({self.parameters}) #0"
+    def __init__(self, outer: Emitter) -> None:
+        header = f"define internal i32 {NAMELESS}({self.parameters}) #0"
         super().__init__(outer.module, header, outer.shared)
         self.outer = outer
         self.captured: dict[str, tuple[str, int]] = {}
@@ -113,24 +114,22 @@ class CellEmitter(Emitter):
         """Where in the arena an operation has its scratch."""
         return self.capture_num(self.outer.scratch(op))
 
-    def close(self) -> None:
-        """End the function: its captures go to the top."""
+    def close(self, name: str) -> str:
+        """End the function: its captures go to the top. Gives its symbol, which starts `name`."""
         self.succeed()
         self.text.lines[0] = "\n".join(self.loads)
-        self.module.add(self.text)
+        return self.module.share(self.text, name)
 
 
 def run_cells(
     e: Emitter, count: Num, work: Work, write: Callable[[CellEmitter, Num], None]
 ) -> None:
     """Iterations [0, count), each by `write`, by this thread or by all."""
-    e.shared.functions += 1
-    symbol = f"@tilewright.cells{e.shared.functions}"
-    cell = CellEmitter(e, symbol)
+    cell = CellEmitter(e)
     cell.bind_scratch()
     with cell.text.loop("%begin", "%end", 1) as state:
         write(cell, state.counter)
-    cell.close()
+    symbol = cell.close("cells")
     env = store_environment(e, cell)
     status = choose_runner(e, symbol, env, count, work)
     failed, done = e.text.label(), e.text.label()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.abi import CTX, ExternalKernel
@@ -17,6 +17,7 @@ from tilewright.codegen.index import Index, Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.text import Module, Text, type_text, vector_text
 from tilewright.codegen.words import cast, register_type
+from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.affine import Expr, Symbol, fold
 from tilewright.ir.core import Block, Operation, Value
@@ -73,7 +74,6 @@ class Shared:
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
     externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])
     texts: dict[int, str] = field(default_factory=dict[int, str])
-    functions: int = 0
     parallel: bool = False
     communicates: bool = False
 

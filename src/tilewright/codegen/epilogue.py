@@ -8,12 +8,12 @@ that shows nowhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, store_environment
 from tilewright.codegen.emitter import HANDLERS, Emitter
 from tilewright.codegen.operands import Uniform
 from tilewright.codegen.work import estimate_one
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import as_expr
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
@@ -126,9 +126,7 @@ def write_epilogue(e: Emitter, epilogue: Epilogue) -> tuple[str, str]:
     for op in epilogue.between:
         HANDLERS[op.opdef](e, op)
     e.shared.written.update((*epilogue.between, epilogue.nest))
-    e.shared.functions += 1
-    symbol = f"@tilewright.epilogue{e.shared.functions}"
-    panel = PanelEmitter(e, symbol)
+    panel = PanelEmitter(e)
     panel.bind_scratch()
     panel.depth = SILENT_DEPTH
     if epilogue.splits:
@@ -139,5 +137,4 @@ def write_epilogue(e: Emitter, epilogue: Epilogue) -> tuple[str, str]:
         panel.define(body.params[0], Uniform(state.counter))
         panel.block(body)
         panel.dims.pop()
-    panel.close()
-    return symbol, store_environment(e, panel)
+    return panel.close("epilogue"), store_environment(e, panel)

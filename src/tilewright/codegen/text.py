@@ -7,10 +7,12 @@ plus the helpers they asked for. Nothing here ever writes a fast-math flag.
 import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.dataclass import dataclass
 from tilewright.target import Isa
 
+NAMELESS = "@_"
 METADATA = "!0 = !{i32 1}\n"
 NONTEMPORAL = "!nontemporal !0"
 
@@ -72,11 +74,24 @@ class Module:
 
     isa: Isa
     functions: list[str] = field(default_factory=list[str])
+    shared: dict[str, str] = field(default_factory=dict[str, str])
     helpers: dict[str, str] = field(default_factory=dict[str, str])
 
     def add(self, text: "Text") -> None:
         """Append a finished function."""
         self.functions.append(text.finish())
+
+    def share(self, text: "Text", name: str) -> str:
+        """The symbol of a finished function whose header has `NAMELESS` for one.
+
+        An equal function that is there already is the same: LLVM compiles it once.
+        """
+        function = text.finish()
+        symbol = self.shared.get(function)
+        if symbol is None:
+            symbol = self.shared[function] = f"@tilewright.{name}{len(self.shared) + 1}"
+            self.functions.append(function.replace(NAMELESS, symbol, 1))
+        return symbol
 
     def require(self, name: str, make: Callable[["Module"], str]) -> None:
         """Make sure the helper `name` is defined; `make` writes it the first time."""

@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.codegen.index import Index
 from tilewright.codegen.text import (
+    NAMELESS,
     Module,
     Text,
     constant_text,
@@ -43,6 +44,21 @@ def test_a_helper_is_written_once() -> None:
         module.require("@h", make)
     assert made == ["x"]
     assert module.finish().count("; helper") == 1
+
+
+def test_equal_functions_are_one() -> None:
+    module = Module(ISAS["avx2"])
+
+    def give(number: int) -> str:
+        text = Text(module, f"define internal i32 {NAMELESS}() #0")
+        text.do(f"ret i32 {number}")
+        return module.share(text, "give")
+
+    symbols = [give(1), give(2), give(1)]
+    assert symbols[0] == symbols[2] != symbols[1]
+    text = module.finish()
+    assert text.count("define ") == 2
+    assert all(f"define internal i32 {symbol}()" in text for symbol in symbols)
 
 
 def loop_sum(low: str, high: str, step: int) -> Text:
