@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"errors", "source", "dtypes", "target", "settings", "choices", "locks"},
-    {"ir", "cache", "abi"},
+    {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},
     {"runtime", "dist"},

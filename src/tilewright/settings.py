@@ -142,5 +142,6 @@ LOG_LEVEL = level(
 GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
 COMPARE = flag("COMPARE", False, "run the interpreter beside compiled code, and compare")
+FULL_TRACEBACK = flag("FULL_TRACEBACK", False, "show our frames in tracebacks")
 CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")

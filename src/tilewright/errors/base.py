@@ -39,6 +39,7 @@ class TilewrightError(Exception):
     call_chain: list[Location]
     also: list[TilewrightError]
     source_lines: Sequence[str] | None
+    reference: str | None
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class TilewrightError(Exception):
         self.call_chain = list(call_chain)
         self.also = []
         self.source_lines = source_lines
+        self.reference = None
 
     @property
     def note(self) -> str | None:
@@ -144,8 +146,8 @@ class ErrorPage:
     """A named error that is data: `raise page(tensor="t", shape=(4,))` fills in its message.
 
     `exception` is the class raised, `message` a `str.format` template, `doc` a text in the form
-    that `explain_text` reads. The raised error carries the page's `code` and, as a note,
-    `reference`.
+    that `explain_text` reads. The raised error carries the page's `code` and
+    `reference`, where to read more, which ends its text.
     """
 
     code: str
@@ -157,8 +159,8 @@ class ErrorPage:
 
     def __call__(self, *, span: Location | None = None, **fields: Any) -> TilewrightError:
         error = self.exception(self.message.format(**fields), span, self.hint)
-        error.code = self.code
-        return error.with_note(self.reference) if self.reference else error
+        error.code, error.reference = self.code, self.reference
+        return error
 
     def explain(self) -> Explanation:
         """The page of the error reference."""

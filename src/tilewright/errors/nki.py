@@ -27,12 +27,6 @@ class NKIError(TilewrightError):
 
     code = "TW500"
 
-    def __str__(self) -> str:
-        text = super().__str__()
-        if self.code not in NKI_PAGES or text.endswith(f"#{self.code}"):
-            return text
-        return f"{text}\n   = note: {NKI_PAGES[self.code].reference}"
-
 
 class NKISyntaxError(NKIError, SyntaxError):
     """A construct that traced kernels do not have.
@@ -133,7 +127,9 @@ def page(
     """Registers the named error `err_<name>`; its reference is the last line of what is shown."""
     code = f"err_{name}"
     assert code not in NKI_PAGES, f"{code} is declared twice"
-    NKI_PAGES[code] = ErrorPage(code, exception, message, doc, hint, f"see {REFERENCE}#{code}")
+    NKI_PAGES[code] = ErrorPage(
+        code, exception, message, doc, hint, f"`tilewright explain {code}`, {REFERENCE}#{code}"
+    )
     return NKI_PAGES[code]
 
 

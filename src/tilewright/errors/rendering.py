@@ -21,6 +21,7 @@ class Renderable(Protocol):
     hint: str | None
     notes: list[Note]
     source_lines: Sequence[str] | None
+    reference: str | None
 
     def calls(self) -> list[Location]: ...
     def companions(self) -> Sequence[Renderable]: ...
@@ -73,6 +74,8 @@ def _remarks(error: Renderable, width: int, paint: _Paint) -> Iterator[str]:
     for site in error.calls():
         yield f"{pad} note: called from here"
         yield from _aside(site, None, paint)
+    if error.reference:
+        yield f"{pad} note: {error.reference}"
 
 
 def _aside(span: Location, lines: Sequence[str] | None, paint: _Paint) -> Iterator[str]:

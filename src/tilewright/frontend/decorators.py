@@ -9,6 +9,7 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, TypeVar, overload
 
+from tilewright.boundary import public_entry
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend import capture
 from tilewright.frontend.function import Options
@@ -116,6 +117,7 @@ def function(
     return _declare(func, options, frame)
 
 
+@public_entry
 @without_collections()
 def _declare(func: Any, options: Options, frame: FrameType) -> Any:
     _require_function(func, "function")
@@ -141,6 +143,7 @@ def inline(func: Callable[..., Any]) -> Any:
     return inline_of(func, capture.enclosing_locals(frame))
 
 
+@public_entry
 def inline_of(func: FunctionType, enclosing: Mapping[str, Any]) -> InlineFunction:
     """A live function as an inline helper."""
     source = source_of(func, Options(), enclosing)
@@ -163,6 +166,7 @@ def program(cls: type | None = None, /, *, strict_ssa: bool = False) -> Any:
     return read if cls is None else read(cls)
 
 
+@public_entry
 @without_collections()
 def _read_program(cls: Any, frame: FrameType, strict_ssa: bool) -> Program:
     if not isinstance(cls, type):

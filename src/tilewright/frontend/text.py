@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright.boundary import public_entry
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode
@@ -50,6 +51,7 @@ class MappedText(SourceText):
         return Span(file, line, col, line, col + 1, parent)
 
 
+@public_entry
 def parse(
     code: str, filename: str = "<string>", source_map: SourceMap | None = None
 ) -> Function | Program:
@@ -68,6 +70,7 @@ def parse(
     return found[0]
 
 
+@public_entry
 def loads(path: str | Path) -> Function | Program:
     """The one function or program of a file; raises as `parse`."""
     return parse(Path(path).read_text(encoding="utf-8"), str(path))

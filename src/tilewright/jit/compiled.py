@@ -10,6 +10,7 @@ from typing import Any
 
 import tilewright.jit as room
 from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam
+from tilewright.boundary import public_entry
 from tilewright.errors import (
     ArgumentCountMismatch,
     ArgumentError,
@@ -163,6 +164,7 @@ class CompiledProgram(Launcher):
             self.load()
         return self.run(args, kwargs, config)
 
+    @public_entry
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:
         """`call_slowly` without making the next call quick."""
         require_run_config(config)

@@ -12,6 +12,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 import tilewright.jit as room
+from tilewright.boundary import public_entry
 from tilewright.cache import CacheConfig, current_config, stats
 from tilewright.errors import (
     InvalidOperationError,
@@ -99,12 +100,14 @@ class JITFunction(Launcher):
         return self.definition.name
 
     @property
+    @public_entry
     def param_names(self) -> list[str]:
         """The parameters that a compiled object takes, in order: all but the constexpr ones."""
         shells = self._current_graph().entry.shells
         return [p.name for p in shells if p.kind != "constexpr"]
 
     @property
+    @public_entry
     def output_param_names(self) -> list[str]:
         """The Out and InOut parameters, in order."""
         shells = self._current_graph().entry.shells
@@ -119,6 +122,7 @@ class JITFunction(Launcher):
 
     # Requests
 
+    @public_entry
     def compile(
         self, *args: Any, config: RunConfig | None = None, **kwargs: Any
     ) -> CompiledProgram:
@@ -129,6 +133,7 @@ class JITFunction(Launcher):
         """
         return self._obtain(self._request(args, kwargs, config))
 
+    @public_entry
     def warmup(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> CompiledProgram:
         """`compile`, with every binary ready to run; nothing is executed."""
         compiled = self.compile(*args, config=config, **kwargs)
@@ -136,6 +141,7 @@ class JITFunction(Launcher):
             each.load()
         return compiled
 
+    @public_entry
     def specialize(self, *args: Any, **kwargs: Any) -> Program:
         """The specialized program before any pass; nothing is cached. Takes no `config`."""
         if "config" in kwargs:
@@ -144,18 +150,22 @@ class JITFunction(Launcher):
             )
         return room.making.specialized(self._request(args, kwargs, None))
 
+    @public_entry
     def lower(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Program:
         """The program after every pass: one function of loops and scalars."""
         return room.making.lowered(self._request(args, kwargs, config))
 
+    @public_entry
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The specialized program as Python text, for reading."""
         return room.making.source(self._request(args, kwargs, None))
 
+    @public_entry
     def key(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Key:
         """The named parts that select the artifact of a request."""
         return self._request(args, kwargs, config).key
 
+    @public_entry
     def explain(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> str:
         """What a request would do, reuse an object or compile, and which part of its key says so.
 
@@ -175,6 +185,7 @@ class JITFunction(Launcher):
                 return self._sourced(*args, **kwargs)
         return self.call_checked(*args, config=config, **kwargs)
 
+    @public_entry
     def call_checked(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
         if nki_ctx_or_none() is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.boundary import public_entry
 from tilewright.cache import current_config
 from tilewright.errors import InvalidOperationError, UnsupportedFeatureError
 from tilewright.external import watched
@@ -169,6 +170,7 @@ def entry_names(program: Program) -> list[str]:
     return chosen
 
 
+@public_entry
 def compile(
     program: Program | Function,
     output_dir: str | Path | None = None,

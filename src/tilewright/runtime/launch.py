@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from tilewright.abi import Fault, Manifest, Signature
+from tilewright.boundary import public_entry
 from tilewright.errors import CancelledError, InternalError
 from tilewright.runtime.arguments import Prepared, bind_arguments, prepare_call
 from tilewright.runtime.code import Code
@@ -60,6 +61,7 @@ class Executable(Launcher):
         """The kernel's side tables."""
         return self.code.manifest
 
+    @public_entry
     def call_slowly(self, *args: Any, **kwargs: Any) -> Any:
         """Call with every check done in Python."""
         if kwargs or len(args) != len(self.signature.explicit):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tilewright.boundary import public_entry
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki import NKIRuntimeError
 from tilewright.errors.nki_control import MULTI_CORES, PARAM_NOT_HASHABLE
@@ -137,6 +138,7 @@ class TraceKernel(KernelBase):
         opts = replace(self.opts, **options)
         return type(self)(self.function, opts, prepare=self.prepare, grid=self.grid)
 
+    @public_entry
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Launches the kernel; gives the arrays that it returns (a tuple if it returns one)."""
         ctx = nki_ctx_or_none()
@@ -150,14 +152,17 @@ class TraceKernel(KernelBase):
         call = self._prepare(args, kwargs)
         return self.run(self._specialize(call), call)
 
+    @public_entry
     def lower(self, *args: Any, **kwargs: Any) -> Program:
         """The program that the kernel is for these arguments, without running it."""
         return self.specialize(*args, **kwargs).program
 
+    @public_entry
     def specialize(self, *args: Any, **kwargs: Any) -> Specialization:
         """The trace for these arguments, made if there is none."""
         return self._specialize(self._prepare(args, kwargs))
 
+    @public_entry
     def compile(self, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """The kernel made ready for arguments like these; call it with arrays of their shapes."""
         self._specialize(self._prepare(args, kwargs))

@@ -1,0 +1,59 @@
+"""Where an author's error leaves Tilewright: its traceback shows the author's frames alone."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from tilewright.errors import InternalError, TilewrightError
+from tilewright.settings import FULL_TRACEBACK
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def public_entry(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that authors call: frames of ours are cut from the errors that leave by it.
+
+    What the error says has the place and the calls that led there. A defect of ours
+    (`InternalError`, or any exception that is not in the catalogue) keeps every frame, and so does
+    everything where TILEWRIGHT_FULL_TRACEBACK is 1.
+    """
+
+    @functools.wraps(function)
+    def entered(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TilewrightError as error:
+            if isinstance(error, InternalError) or FULL_TRACEBACK.read():
+                raise
+            shown = _authors_part(error.__traceback__)
+            # TILEWRIGHT_FULL_TRACEBACK=1 shows every frame
+            raise error.with_traceback(shown) from error.__cause__
+
+    return entered
+
+
+def _authors_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames of other files than ours, as a chain of their own."""
+    kept: TracebackType | None = None
+    for each in reversed([each for each in _chain(traceback) if not _is_ours(each)]):
+        kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return kept
+
+
+def _chain(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_ours(traceback: TracebackType) -> bool:
+    file = traceback.tb_frame.f_code.co_filename
+    return file.startswith(_PACKAGE) or file == contextlib.__file__

@@ -1,0 +1,130 @@
+"""Tests of boundary.py and of where it is used."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+import tilewright.nki.language as nl
+from tilewright import nki
+from tilewright.boundary import public_entry
+from tilewright.errors import InternalError, ParserError, TilewrightError
+
+X = np.zeros((128, 64), np.float32)
+
+
+def refused(call: Callable[..., Any], *args: Any) -> TilewrightError:
+    with pytest.raises(TilewrightError) as caught:
+        call(*args)
+    return caught.value
+
+
+def functions(error: BaseException) -> list[str]:
+    """The functions of the frames that a traceback shows."""
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def declares_function() -> None:
+    @pl.function
+    def bad(x: pl.Tensor[[64], pl.FP32]) -> pl.Tensor[[64], pl.FP32]:
+        return pl.addd(x, x)
+
+
+def declares_program() -> None:
+    @pl.program
+    class Bad:
+        @pl.function
+        def f(self, x: pl.Tensor[[64], pl.FP32]) -> pl.Tensor[[64], pl.FP32]:
+            return pl.add(x, undefined_name)  # noqa: F821
+
+
+def calls_entry() -> None:
+    @pl.jit
+    def bad(x: pl.Tensor[[64], pl.FP32], out: pl.Out[pl.Tensor[[64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.addd(x, x)
+        return out
+
+    bad(X[0], X[0].copy())
+
+
+def gives_wrong_shape() -> None:
+    @pl.jit
+    def double(x: pl.Tensor[[64], pl.FP32], out: pl.Out[pl.Tensor[[64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, x)
+        return out
+
+    double(X[0], X[0].copy())
+    double(X[0, :63].copy(), X[0].copy())
+
+
+def reads_text() -> None:
+    pl.parse("import tilewright.language as pl\n@pl.function\ndef f(x: pl.Nothing): return x\n")
+
+
+@pytest.mark.parametrize(
+    "fails", [declares_function, declares_program, calls_entry, gives_wrong_shape, reads_text]
+)
+def test_a_traceback_shows_the_author_and_one_way_in(fails: Callable[[], None]) -> None:
+    names = functions(refused(fails))
+    assert names[:2] == ["refused", fails.__name__]
+    assert len(names) <= 5, names
+
+
+def test_frames_of_a_traced_body_stay() -> None:
+    def helper(t: Any) -> Any:
+        return nl.add(t, nl.zeros((3, 5), dtype=t.dtype))
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, helper(nl.load(x)))
+        return out
+
+    names = functions(refused(kernel, X))
+    assert names[-2:] == ["kernel", "helper"]
+    assert "trace_kernel_impl" not in names
+
+
+def test_the_reference_of_a_named_error_is_said_once_and_last() -> None:
+    def helper(t: Any) -> Any:
+        return nl.load(t)
+
+    @nki.jit
+    def kernel(x):
+        helper(nl.load(x))
+        return x
+
+    text = str(refused(kernel, X))
+    assert "called from here" in text
+    assert text.count("docs/reference/nki-errors.md#err_unsupported_memory") == 1
+    assert text.endswith("#err_unsupported_memory")
+
+
+def test_every_frame_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_FULL_TRACEBACK", "1")
+    assert "read_function" in functions(refused(declares_function))
+
+
+@pytest.mark.parametrize("error", [InternalError("a defect"), KeyError("no error of an author")])
+def test_defects_keep_every_frame(error: Exception) -> None:
+    def inner() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        public_entry(inner)()
+    assert functions(caught.value)[-1] == "inner"
+
+
+def test_a_cause_is_kept() -> None:
+    def inner() -> None:
+        raise ParserError("outer") from ValueError("inner")
+
+    error = refused(public_entry(inner))
+    assert isinstance(error.__cause__, ValueError)
