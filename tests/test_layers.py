@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {"errors", "source", "dtypes", "target", "settings", "choices", "locks"},
+    {"dataclass", "errors", "source", "dtypes", "target", "settings", "choices", "locks"},
     {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},

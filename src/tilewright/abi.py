@@ -19,13 +19,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from enum import IntEnum, IntFlag
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
 from tilewright.source import Span, source_lines
 

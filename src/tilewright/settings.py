@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+from tilewright.dataclass import dataclass
 
 T = TypeVar("T")
 

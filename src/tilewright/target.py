@@ -3,7 +3,9 @@
 This module is data. Asking the host what it is needs LLVM, which lives in `codegen/machine.py`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from tilewright.dataclass import dataclass
 
 ISA_ENVIRONMENT = "TILEWRIGHT_TARGET_ISA"
 

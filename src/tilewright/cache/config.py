@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright import settings
+from tilewright.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilewright.dataclass import dataclass
 from tilewright.locks import make_lock
 
 

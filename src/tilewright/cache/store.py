@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ import msgpack
 from tilewright.cache import stats
 from tilewright.cache.locks import ProcessLock
 from tilewright.cache.trust import find_intruder, warn_once
+from tilewright.dataclass import dataclass
 
 MAGIC = b"tilewright-cache-2\n"
 _DIGEST = 32

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 
 from tilewright import settings
 from tilewright.cache import current_config
 from tilewright.codegen import machine
+from tilewright.dataclass import dataclass
 from tilewright.errors import ToolchainError
 from tilewright.external.compiler import find_compiler
 from tilewright.jit.build import find_target

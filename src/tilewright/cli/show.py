@@ -5,7 +5,6 @@ from __future__ import annotations
 import runpy
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 
 from tilewright.codegen import machine
+from tilewright.dataclass import dataclass
 from tilewright.errors import render
 from tilewright.ir.core import Function, Program
 from tilewright.jit.compiled import CompiledProgram

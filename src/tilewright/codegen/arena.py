@@ -7,8 +7,9 @@ two buffers share bytes only if their lifetimes do not meet.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.types import BufferType
 from tilewright.ops import loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, emits
@@ -14,6 +14,7 @@ from tilewright.codegen.operands import Buffer
 from tilewright.codegen.packing import source_element
 from tilewright.codegen.words import cast, constant, word
 from tilewright.codegen.work import Work, estimate_one
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop

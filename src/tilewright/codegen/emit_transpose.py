@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.codegen.emit_parallel import (
@@ -19,6 +18,7 @@ from tilewright.codegen.index import Index, Num
 from tilewright.codegen.packing import SUFFIX, lane_mask, transpose
 from tilewright.codegen.text import ELEMENT_BYTES, Module, Text, type_text
 from tilewright.codegen.work import index_expr
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, fold, symbols
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind

@@ -1,7 +1,8 @@
 """How each dtype lives in registers and memory, and the layout of the narrow float formats."""
 
 import struct
-from dataclasses import dataclass
+
+from tilewright.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

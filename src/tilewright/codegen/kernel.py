@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from tilewright.abi import CTX, ExternalKernel, Fault, Param, ScalarParam, Signature, TensorParam
@@ -27,6 +27,7 @@ from tilewright.codegen.operands import Buffer, Uniform
 from tilewright.codegen.streaming import alignment_mask, streamed_buffers
 from tilewright.codegen.text import Module
 from tilewright.codegen.work import Work, estimate
+from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr
 from tilewright.ir.core import Function, Operation, Value

@@ -4,9 +4,9 @@ Every operation here gives the same bits for any number of lanes on any instruct
 target has no fused multiply-add or no rounding instruction, an exact replacement is called instead.
 """
 
-from dataclasses import dataclass
 
 from tilewright.codegen.text import FLOAT_ELEMENTS, Module, Text, constant_text, type_text
+from tilewright.dataclass import dataclass
 
 Number = float | int | bool
 INTEGER_OF = {"float": "i32", "double": "i64"}

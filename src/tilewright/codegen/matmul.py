@@ -5,7 +5,7 @@ and the instruction set change speed only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.codegen.byte_packing import (
     GROUP,
@@ -26,6 +26,7 @@ from tilewright.codegen.packing import (
     source_element,
 )
 from tilewright.codegen.text import Module, Text
+from tilewright.dataclass import dataclass
 from tilewright.target import Isa
 
 PARAMETERS = (

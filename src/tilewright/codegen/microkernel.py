@@ -6,10 +6,10 @@ add, wrapping.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilewright.codegen.lanes import Lanes, fma
 from tilewright.codegen.text import Module, Text, vector_text
+from tilewright.dataclass import dataclass
 
 LANES = 16
 PARAMETERS = (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.codegen.index import Num
 from tilewright.codegen.words import constant
+from tilewright.dataclass import dataclass
 
 LANES = 16
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tilewright.codegen.emitter import Emitter, dtype_name
 from tilewright.codegen.formats import INT_FORMATS, REGISTER_ELEMENT
 from tilewright.codegen.operands import LANES, Uniform
 from tilewright.codegen.text import Text, type_text, vector_text
 from tilewright.codegen.words import constant, register_type, word
+from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError
 from tilewright.ir.core import Value
 

@@ -6,7 +6,6 @@ one rounding per word.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tilewright.codegen import math_exp, math_log, math_trig, words_int
 from tilewright.codegen.formats import (
@@ -23,6 +22,7 @@ from tilewright.codegen.text import Module, Text, constant_text, type_text
 from tilewright.codegen.words_cast import cast as cast_lanes
 from tilewright.codegen.words_cast import narrow_float, widen_float
 from tilewright.codegen.words_float import FLOAT_WORDS
+from tilewright.dataclass import dataclass
 from tilewright.errors import UnsupportedFeatureError
 
 FloatWord = Callable[..., Lanes]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.dist import DistributedWorker
 from tilewright.errors import InvalidOperationError
 from tilewright.external.compiler import INCLUDE

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.enums import MemorySpace
 
 ASSUMED = "an assumption, for no document states them"

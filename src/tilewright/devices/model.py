@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.dataclass import dataclass
 from tilewright.devices.memory import Memory
 from tilewright.ir.enums import MemorySpace
 

@@ -6,9 +6,9 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tilewright.dataclass import dataclass
 from tilewright.errors.location import Location
 from tilewright.errors.rendering import Note, render_lines
 

@@ -7,11 +7,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright import settings
 from tilewright.abi import ExternalKernel
+from tilewright.dataclass import dataclass
 from tilewright.errors import CompilerMissing, ExternalSourceRefused, HeaderMissing
 from tilewright.external.wrapper import wrap
 

@@ -10,9 +10,9 @@ import keyword
 import operator
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, TASK_ID, DType
 from tilewright.errors import ParserError, ParserTypeError
 from tilewright.ir import types

@@ -12,10 +12,10 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError
 from tilewright.source import SourceText, Span
 

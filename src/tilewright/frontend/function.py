@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode

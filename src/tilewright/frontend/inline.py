@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction

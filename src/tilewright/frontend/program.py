@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import (
     BARE,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError
 from tilewright.interp.exprs import expr_text
 from tilewright.interp.ownership import Ownership

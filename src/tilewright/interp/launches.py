@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import IndexOutOfBounds
 from tilewright.interp.meeting import Symmetric
 from tilewright.interp.participants import Actor, run_together

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from tilewright.dataclass import dataclass
 from tilewright.ops.participant import Ready
 from tilewright.ops.pipe import joined_parts, lane_parts
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import Effect

@@ -6,10 +6,10 @@ Lowering fuses ops by composing structures; only the scalar words know code gene
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Value

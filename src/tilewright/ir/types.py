@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, TASK_ID, DType
 from tilewright.ir.affine import Expr
 from tilewright.ir.enums import CompactMode, MemorySpace, PadValue, TensorLayout, TileLayout

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, FP32, INDEX, DType
 from tilewright.errors import (
     ArgumentCountMismatch,

@@ -6,10 +6,11 @@ import ast
 import functools
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import FunctionType
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode, capture_function

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
+from tilewright.dataclass import dataclass
 from tilewright.external import Sources
 from tilewright.frontend.annotations import Directed, InOut, Out
 from tilewright.frontend.decorators import annotations_of

@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import gc
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import EnumMeta
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.namespace import MISSING, Namespace, Snapshot
 from tilewright.frontend.surface import OpNamespace
 from tilewright.runtime.variants import Guard, dict_version

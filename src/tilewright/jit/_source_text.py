@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
 from tilewright.frontend.evaluator import BINARY

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
 from tilewright.frontend.annotations import DynVar
 from tilewright.ir.affine import Symbol

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.abi import Manifest
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Program
 from tilewright.jit.kernels import Kernel
 from tilewright.jit.signature import Calling

@@ -7,12 +7,12 @@ again with further outputs, a few at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from tilewright.abi import ScalarParam, Signature, TensorParam
+from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.core import Program
 from tilewright.jit.build import build

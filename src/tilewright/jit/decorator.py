@@ -6,7 +6,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import tilewright.jit as room
 from tilewright.boundary import public_entry
 from tilewright.cache import CacheConfig, current_config, stats
+from tilewright.dataclass import dataclass
 from tilewright.errors import (
     InvalidOperationError,
     ParserSyntaxError,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright import settings
 from tilewright.cache.config import require_config
+from tilewright.dataclass import dataclass
 from tilewright.jit._source import holds
 from tilewright.passes.context import (
     DiagnosticCheckSet,

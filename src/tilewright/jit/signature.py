@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tilewright import abi
+from tilewright.dataclass import dataclass
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import FloorDiv, Symbol, as_expr
 from tilewright.ir.core import Function, Value

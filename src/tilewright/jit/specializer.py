@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ParserError, ParserSyntaxError, TilewrightError
 from tilewright.frontend.annotations import Directed, DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode

@@ -7,11 +7,12 @@ for each rank. Where one of those that wait for each other cannot be compiled, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.abi import Manifest
+from tilewright.dataclass import dataclass
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value

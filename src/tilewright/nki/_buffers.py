@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.trace.roots import HBM_SPACES
 from tilewright.ir.enums import MemorySpace
 

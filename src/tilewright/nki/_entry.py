@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast, overload
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.ir.core import Program
 from tilewright.nki._kernel import TraceKernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 import tilewright.jit as room
 from tilewright.abi import Signature, TensorParam
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Program
 from tilewright.jit.signature import calling_of_lowered
 from tilewright.passes.insert_ticks import Shares, insert_ticks

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Program
 from tilewright.ir.verify import verify
 

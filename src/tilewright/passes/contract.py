@@ -8,9 +8,9 @@ used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify, substitute
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind

@@ -6,9 +6,9 @@ Block and lane indices are those of the loops around them, task ids are no task,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT32, TASK_ID, DType
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value

@@ -7,10 +7,11 @@ pipes of a group, room for what lanes exchange.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT64, UINT8, DType
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import Expr, Symbol, as_expr, maximum

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from tilewright import settings
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ops import control

@@ -11,9 +11,10 @@ knows counts as the most that it can be; where it has no bound, the tile is name
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from tilewright.dataclass import dataclass
 from tilewright.devices import Memory, Model, get_model
 from tilewright.errors import LimitExceeded
 from tilewright.ir.affine import bounds

@@ -7,8 +7,7 @@ group when everything it needs from the group is the element of the row at hand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, const, less, symbols
 from tilewright.ir.types import Dim
 from tilewright.passes.nodes import Leaf, Node

@@ -6,9 +6,10 @@ one iteration after the other, so that every moment belongs to one nest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value

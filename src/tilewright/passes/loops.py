@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Dim, Expr, Symbol, as_expr, equal, substitute, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Program, Value

@@ -29,10 +29,11 @@ After::
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import copysign
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, as_expr, coefficient, equal, simplify
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Operation, Program, Value

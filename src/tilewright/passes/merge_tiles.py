@@ -38,9 +38,9 @@ After::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, equal, symbols
 from tilewright.ir.builder import Builder

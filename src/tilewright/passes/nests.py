@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import as_expr
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ForKind

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.opdef import values_of
 from tilewright.ir.structure import AxisKind, Structure

@@ -38,8 +38,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import ties_of
 from tilewright.ops import control

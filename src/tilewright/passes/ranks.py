@@ -6,9 +6,9 @@ A window is one memory: each version of it is that, and shows what is there now.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import Expr, as_expr, less, less_equal

@@ -7,8 +7,8 @@ reads it, else a copy. What an iteration yields is put there before the next one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.affine import Constraint, Symbol
 from tilewright.ir.core import Block, Operation, Value

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Value
 from tilewright.ir.types import BufferType, Shape
 

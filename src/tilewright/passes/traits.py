@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, DType
 from tilewright.ir.affine import Expr, Symbol, as_expr, substitute
 from tilewright.ir.affine.constraints import Constraint

@@ -8,8 +8,8 @@ before the outermost loop over which the tiles repeat.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import FP32
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, symbols
 from tilewright.ir.core import Block, Function, Operation, Value

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from tilewright.abi import (
     encode_scalar,
     integer_range,
 )
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import ALL as ALL_DTYPES
 from tilewright.dtypes import DType
 from tilewright.errors import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, cast
 
 from tilewright.choices import (
@@ -15,6 +15,7 @@ from tilewright.choices import (
     PassDumpLevel,
     RuntimeKind,
 )
+from tilewright.dataclass import dataclass
 
 __all__ = [
     "PLATFORMS",

@@ -11,7 +11,6 @@ import mmap
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tilewright.abi import (
     ARENA_ALIGNMENT,
@@ -22,6 +21,7 @@ from tilewright.abi import (
     PRINT_RECORD,
     PRINT_VALUES,
 )
+from tilewright.dataclass import dataclass
 from tilewright.runtime import process
 from tilewright.runtime.records import CTX_MAIN_THREAD
 

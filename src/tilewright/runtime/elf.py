@@ -11,8 +11,8 @@ import mmap
 import struct
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ToolchainError
 
 _WRITE, _ALLOC, _EXEC = 1, 2, 4

@@ -11,7 +11,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from tilewright.abi import (
@@ -26,6 +26,7 @@ from tilewright.abi import (
     Manifest,
     WaitKind,
 )
+from tilewright.dataclass import dataclass
 from tilewright.errors import CancelledError, Deadlock
 from tilewright.runtime import hands
 from tilewright.runtime.context import AlignedMemory, Context, current_context

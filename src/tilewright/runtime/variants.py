@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -20,6 +19,7 @@ from tilewright.abi import (
     TensorParam,
     integer_range,
 )
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
 from tilewright.runtime.code import Code
 from tilewright.runtime.records import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.runtime.pyapi import capsule_pointer
 
 Family = Literal["numpy", "torch"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import (
     InvalidOperationError,
     ParserTypeError,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from tilewright.dataclass import dataclass
 
 Names = frozenset[str]
 _NONE: Names = frozenset()

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
 from tilewright.frontend.parse.basic import is_word_call

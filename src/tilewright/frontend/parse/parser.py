@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeVar, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import (
     InternalError,
     InvalidOperationError,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import ScopeIsolationError, TilewrightError
 from tilewright.frontend.parse.parser import FunctionParser, Poison
 from tilewright.frontend.values import is_number

@@ -7,8 +7,9 @@ version is current; the function ends with the last. A loop that writes a parame
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.opdef import ties_of
 

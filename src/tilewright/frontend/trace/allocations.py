@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tilewright.dataclass import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki_memory import ALLOCATION_OVERLAP
 from tilewright.ir.enums import MemorySpace

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, FP32, INT8, INT32, DType
 from tilewright.errors.nki_instructions import BITVEC_INTEGER
 from tilewright.errors.nki_tensors import NUMPY_SHAPES, UNEXPECTED_OPERAND

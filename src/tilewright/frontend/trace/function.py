@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT32, DType
 from tilewright.errors.nki_control import PROGRAM_ID_AXIS
 from tilewright.frontend.trace.ambient import refusal

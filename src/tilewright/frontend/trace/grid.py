@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.trace.sequences import as_entries
 
 

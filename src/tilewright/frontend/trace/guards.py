@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import numpy as np
+
+from tilewright.dataclass import dataclass
 
 DEPTH = 4
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tilewright.dataclass import dataclass
 from tilewright.errors.nki_control import CONDITION_ON_ARANGE, EXPECTED_CONSTANT
 from tilewright.errors.nki_tensors import (
     ARANGE_SUBSCRIPT,

@@ -6,13 +6,14 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tilewright.boundary import public_entry
+from tilewright.dataclass import dataclass
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki import NKIRuntimeError
 from tilewright.errors.nki_control import MULTI_CORES, PARAM_NOT_HASHABLE

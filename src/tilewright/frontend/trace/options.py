@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from tilewright.dataclass import dataclass
 
 DEFAULT_TARGET = "trn2"
 RangeMode = Literal["unroll", "sequential"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
+from tilewright.dataclass import dataclass
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.trace.capture import capture_helper
 from tilewright.frontend.trace.sequences import as_items

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from tilewright.dataclass import dataclass
 from tilewright.errors.nki_control import EXPECTED_CONSTANT
 from tilewright.errors.nki_tensors import (
     ARANGE_1D,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import (
     Access,
     Dim,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.affine.expr import Dim, Expr, Operand, Symbol, as_expr, simplify
 from tilewright.ir.affine.queries import substitute, symbols

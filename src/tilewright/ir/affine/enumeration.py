@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine.access import Access
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.affine.expr import Expr, Symbol
