@@ -363,8 +363,8 @@ CTX_SIZE = 128
 COMM: Mapping[str, CtxField] = {
     # i32: how many sleep
     "waiters": CtxField(0, 8, "ptr"),
-    # i32 (*)(Ctx *, void *word, i64 number, i32 WaitKind, i32 op): sleep until the word compares;
-    # another status than 0 says that it never will
+    # i32 (*)(Ctx *, void *word, i64 number, i32 WaitKind, i32 op, i64 shown[WAIT_VALUES]...): sleep
+    # until the word compares; another status than 0 says that it never will
     "wait": CtxField(8, 8, "ptr"),
     # void (*)(Ctx *): wake those whose wait is over
     "wake": CtxField(16, 8, "ptr"),
@@ -399,6 +399,7 @@ class WaitKind(IntFlag):
 
 ARENA_ALIGNMENT = 64
 FAULT_VALUES = 4
+WAIT_VALUES = 2
 
 # Print ring: u64 count of records ever begun (atomic add), u64 capacity, then `capacity` records
 # {u64 op id, u64 values[PRINT_VALUES]}. Record number >= capacity is dropped, but counted.

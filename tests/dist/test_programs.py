@@ -166,34 +166,32 @@ def test_a_compiled_group_runs_and_says_how() -> None:
 
 
 def test_participants_that_cannot_be_compiled_are_interpreted_and_say_why() -> None:
+    """Neither the blocks nor those of them that meet have a number before they run."""
+
     @pl.program
     class P:
-        @pl.function(type=pl.FunctionType.AIC)
-        def cube(self, a: ONE, shared: pl.Out[ONE], event: pl.Scalar[pl.INDEX]) -> ONE:
-            shared = pl.store(pl.load(a, [0, 0], [1, 64]), [0, 0], shared)
-            pl.system.sync_set(event, pipe=pl.PipeType.FIX)
-            return shared
-
-        @pl.function(type=pl.FunctionType.AIV)
-        def vector(self, shared: ONE, out: pl.Out[ONE], event: pl.Scalar[pl.INDEX]) -> ONE:
-            pl.system.sync_wait(event, pipe=pl.PipeType.MTE2)
-            return pl.store(pl.load(shared, [0, 0], [1, 64]), [0, 0], out)
-
-        @pl.function(type=pl.FunctionType.Group)
-        def main(
-            self, a: ONE, shared: pl.InOut[ONE], event: pl.Scalar[pl.INDEX], out: pl.Out[ONE]
+        @pl.function(type=pl.FunctionType.InCore)
+        def row(
+            self, i: pl.Scalar[pl.INDEX], meeting: pl.Tensor[[8], pl.INT32], y: pl.InOut[ONE]
         ) -> ONE:
-            out = self.vector(shared, out, event)
-            shared = self.cube(a, shared, event)
-            return out
+            pl.system.syncall(used_cores=pl.read(meeting, [i]))
+            return pl.store(pl.full([1, 8], dtype=pl.FP32, value=1.0), [0, 8 * i], y)
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self, n: pl.Scalar[pl.INDEX], meeting: pl.Tensor[[8], pl.INT32], y: pl.InOut[ONE]
+        ) -> ONE:
+            for i in pl.spmd(n):
+                y = self.row(i, meeting, y)
+            return y
 
     compiled = ir.compile(P)
-    a, out = array(1, 64), zeros(1, 64)
-    compiled(a, zeros(1, 64), 3, out)
-    np.testing.assert_array_equal(out, a)
+    y = zeros(1, 64)
+    compiled(5, np.array([5] * 8, np.int32), y)
+    assert y[0, :40].all() and not y[0, 40:].any()
     first, *others = compiled.explain().splitlines()
     assert first.startswith("main: interpreted, because its participants wait for each other")
-    assert first.endswith("only run time knows which event it is") and len(others) == 2
+    assert first.endswith("there are, and only each of them how many meet") and len(others) == 1
 
 
 def test_one_kernel_says_that_it_is_one() -> None:

@@ -19,7 +19,7 @@ from tilewright.abi import (
     Fault,
     WaitKind,
 )
-from tilewright.codegen.emit_faults import faulting, leave
+from tilewright.codegen.emit_faults import faulting, leave, leave_unless_zero
 from tilewright.codegen.emit_memory import Address
 from tilewright.codegen.emit_parallel import CellEmitter, store_environment
 from tilewright.codegen.emitter import Emitter, emits
@@ -45,15 +45,6 @@ def comm_field(text: Text, name: str) -> str:
     field = COMM[name]
     at = text.let(f"getelementptr i8, ptr {comm}, i64 {field.offset}")
     return text.let(f"load {field.llvm}, ptr {at}, align 8")
-
-
-def leave_unless_zero(e: Emitter, status: str) -> None:
-    """Give a status other than zero to the caller."""
-    failed, done = e.text.label(), e.text.label()
-    e.text.branch(e.text.let(f"icmp ne i32 {status}, 0"), failed, done)
-    e.text.start(failed)
-    e.text.do(f"ret i32 {status}")
-    e.text.start(done)
 
 
 # ---------------------------------------------------------------------- crews

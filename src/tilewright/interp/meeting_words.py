@@ -25,7 +25,12 @@ def signal(buffer: buffers.Buffer, indices: tuple[int, ...], number: Any, adds: 
 
 
 def wait(
-    buffer: buffers.Buffer, indices: tuple[int, ...], number: Any, equal: bool, what: str
+    buffer: buffers.Buffer,
+    indices: tuple[int, ...],
+    number: Any,
+    shown: tuple[int, ...],
+    equal: bool,
+    what: str,
 ) -> None:
     """Blocks until a counter compares."""
     part = buffer.array()
@@ -33,7 +38,7 @@ def wait(
     def ready() -> bool:
         return bool(part[indices] == number if equal else part[indices] >= number)
 
-    participant().wait(ready, what.format(int(number)))
+    participant().wait(ready, what.format(*map(int, (number, *shown))))
 
 
 def peer(buffer: buffers.Buffer, rank: int) -> buffers.Buffer:
@@ -61,8 +66,8 @@ def emit_signal(e: Emitter, op: Operation) -> None:
 @handles(meeting.wait)
 def emit_wait(e: Emitter, op: Operation) -> None:
     """A wait, by a helper."""
-    buffer, indices, number = op.operands
-    args = [e.name(buffer), e.sequence(indices), e.name(number)]
+    buffer, indices, number, shown = op.operands
+    args = [e.name(buffer), e.sequence(indices), e.name(number), e.sequence(shown)]
     args += [str(op.attrs["cmp"] is WaitCmp.Eq), repr(op.attrs["what"])]
     e.text.line(f"wait({', '.join(args)})")
 

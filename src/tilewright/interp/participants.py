@@ -182,7 +182,7 @@ class Actor(Participant):
     def push(self, to_vector: bool, pipe: int, tile: Any, split: int) -> None:
         self.group_of("pushed").push(self, to_vector, pipe, tile, split)
 
-    def pop(self, from_cube: bool, pipe: int, split: int) -> Any:
+    def pop(self, from_cube: bool, pipe: int, split: int) -> list[Any]:
         return self.group_of("popped").pop(self, from_cube, pipe, split)
 
     def free(self, from_cube: bool, pipe: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tilewright.dataclass import dataclass
 from tilewright.ops.participant import Ready
-from tilewright.ops.pipe import joined_parts, lane_parts
+from tilewright.ops.pipe import lane_parts
 
 SLOTS = 8
 """Slots of a ring whose pipe is not set up with another number."""
@@ -62,14 +62,13 @@ class Group:
             ring.tiles.append(part)
             ring.used += 1
 
-    def pop(self, actor: Waiter, from_cube: bool, pipe: int, split: int) -> Any:
-        """The next tile; waits until there is one."""
+    def pop(self, actor: Waiter, from_cube: bool, pipe: int, split: int) -> list[Any]:
+        """The next tile, a part of each lane where it is split; waits until there is one."""
         lanes = (actor.lane,) if from_cube else range(self.lanes if split else 1)
         rings = [self.ring(from_cube, pipe, lane) for lane in lanes]
         side = "cube core" if from_cube else "vector lanes"
         actor.wait(lambda: all(ring.tiles for ring in rings), f"a tile from the {side} in {pipe=}")
-        parts = [ring.tiles.popleft() for ring in rings]
-        return parts[0] if from_cube else joined_parts(parts, split)
+        return [ring.tiles.popleft() for ring in rings]
 
     def free(self, actor: Waiter, from_cube: bool, pipe: int) -> None:
         """Gives the slot of the oldest popped tile back, on every lane that it came from."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.abi import WAIT_VALUES
 from tilewright.dtypes import BOOL, INDEX, INT32, INT64
 from tilewright.errors import DTypeMismatch, RuntimeShapeMismatch
 from tilewright.ir.core import Value
@@ -53,21 +54,31 @@ def wait(
     buffer: Value,
     indices: Sequence[Value],
     number: Value,
+    shown: Sequence[Value],
     *,
     what: str,
     cmp: WaitCmp = WaitCmp.Ge,
 ) -> None:
     """Waits until a counter is at least `number`, or equals it.
 
-    `what` says what for, where nobody will ever signal it; `{0}` in it is the number.
+    `what` says what for, where nobody will ever signal it: `{0}` in it is the number, `{1}` and
+    `{2}` are the values of `shown`, which are INDEX.
     """
 
 
 @wait.type_rule
 def wait_type(
-    buffer: Value, indices: Sequence[Value], number: Value, *, what: str, cmp: WaitCmp
+    buffer: Value,
+    indices: Sequence[Value],
+    number: Value,
+    shown: Sequence[Value],
+    *,
+    what: str,
+    cmp: WaitCmp,
 ) -> None:
     require_counter("loop.wait", buffer, indices, number)
+    if len(shown) > WAIT_VALUES or any(value.type != ScalarType(INDEX) for value in shown):
+        raise DTypeMismatch(f"loop.wait: what is shown are {WAIT_VALUES} INDEX at most")
 
 
 @op("loop.require", effect=Effect.WRITE)

@@ -72,8 +72,11 @@ class Participant:
         """Sends a tile to the other side of a group; blocks while its ring is full."""
         raise Deadlock("a tile is pushed outside a group of cube and vector functions")
 
-    def pop(self, from_cube: bool, pipe: int, split: int) -> Any:
-        """The next tile from the other side of a group; blocks until there is one."""
+    def pop(self, from_cube: bool, pipe: int, split: int) -> list[Any]:
+        """The next tile from the other side of a group, a part of each lane where it is split.
+
+        Blocks until there is one.
+        """
         raise Deadlock("a tile is popped outside a group of cube and vector functions")
 
     def free(self, from_cube: bool, pipe: int) -> None:

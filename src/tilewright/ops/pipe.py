@@ -3,7 +3,7 @@
 A pipe is a ring of slots. A push fills a slot and waits while none is free; a pop takes the oldest
 filled slot and waits while there is none; a free gives the oldest popped slot back. `split` says
 how a tile of the cube core is divided between the two lanes: 0 not at all (every lane has its
-own), 1 rows, 2 columns, 3 and 4 the same for odd extents (the first lane has one more).
+own), 1 and 3 rows, 2 and 4 columns; of an odd extent the first lane has one more.
 """
 
 from __future__ import annotations
@@ -55,17 +55,23 @@ def require_split(name: str, split: Any) -> None:
 def lane_parts(array: Array, split: int, lanes: int) -> list[Array]:
     """What each of `lanes` lanes gets of a tile of the cube core."""
     axis = SPLIT_AXES[split]
+    extents = [part[axis or 0] for part in part_shapes(array.shape, split, lanes)]
+    return [array] * lanes if axis is None else np.split(array, np.cumsum(extents)[:-1], axis)
+
+
+def part_shapes(shape: Sequence[int], split: int, lanes: int) -> list[tuple[int, ...]]:
+    """The extents of what each lane has of a tile of the cube core: the first ones have one more.
+
+    Raises ShapeMismatch where there is one lane for a split tile.
+    """
+    axis = SPLIT_AXES[split]
     if axis is None:
-        return [array] * lanes
+        return [tuple(shape)] * lanes
     if lanes == 1:
         raise ShapeMismatch(f"a pipe with split={split} needs two vector lanes")
-    return list(np.array_split(array, lanes, axis))
-
-
-def joined_parts(parts: Sequence[Array], split: int) -> Array:
-    """What the cube core gets of the tiles of all lanes."""
-    axis = SPLIT_AXES[split]
-    return parts[0] if axis is None else np.concatenate(parts, axis)
+    part, more = divmod(shape[axis], lanes)
+    extents = [part + (lane < more) for lane in range(lanes)]
+    return [(*shape[:axis], extent, *shape[axis + 1 :]) for extent in extents]
 
 
 @op("pipe.push", effect=Effect.COMM)
@@ -130,13 +136,16 @@ def pop_numpy(
     lane_stride: int | None,
     id: int,
 ) -> Array:
-    tile: Array = participant().pop(source is AIC, id, split)
-    if tile.shape != tuple(shape) or tile.dtype != dtype.numpy:
-        raise RuntimeShapeMismatch(
-            f"tpop: a tile {list(tile.shape)} of {tile.dtype} was pushed, where {list(shape)} of "
-            f"{dtype.numpy} is popped"
-        )
-    return tile
+    parts: list[Array] = participant().pop(source is AIC, id, split)
+    is_joined = source is not AIC and split
+    wanted = part_shapes(shape, split, len(parts)) if is_joined else [tuple(shape)]
+    for part, extents in zip(parts, wanted, strict=True):
+        if part.shape != extents or part.dtype != dtype.numpy:
+            raise RuntimeShapeMismatch(
+                f"tpop: a tile {list(part.shape)} of {part.dtype} was pushed, where "
+                f"{list(extents)} of {dtype.numpy} is popped"
+            )
+    return np.concatenate(parts, SPLIT_AXES[split]) if is_joined else parts[0]
 
 
 @op("pipe.free", effect=Effect.COMM)

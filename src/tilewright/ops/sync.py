@@ -1,21 +1,23 @@
 """Synchronisation of cores: events, barriers of all participants, caches.
 
-Events are counters by id: a set adds one, a wait takes one.
+Events are counters by id, of which there are `EVENTS`: a set adds one, a wait takes one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright.errors import ArgumentTypeMismatch, ParserTypeError
+from tilewright.errors import ArgumentTypeMismatch, IndexOutOfBounds, ParserTypeError
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, PipeType
 from tilewright.ir.opdef import op
 from tilewright.ops.adapt import is_number, require_value
+from tilewright.ops.extents import constant_of
 from tilewright.ops.participant import participant
 from tilewright.ops.rules import require_scalar, require_tensor
 
+EVENTS = 64
 CORE_TYPES = ("mix", "aic", "aiv", "aic_only", "aiv_only")
 MODES = ("hard", "soft")
 
@@ -41,7 +43,7 @@ def require_choice(name: str, argument: str, given: Any, choices: tuple[str, ...
 def set_(
     event_id: Value, *, pipe: PipeType, ffts_mode: int | None = None, core_type: str | None = None
 ) -> None:
-    """Sets event `event_id` for the other cores of the group once `pipe` is done."""
+    """Sets event `event_id`, 0 to 63, for the other cores of the group once `pipe` is done."""
 
 
 @set_.type_rule
@@ -55,7 +57,7 @@ def set_type(
 def set_numpy(
     event_id: Any, *, pipe: PipeType, ffts_mode: int | None, core_type: str | None
 ) -> tuple[()]:
-    participant().set_event(int(event_id))
+    participant().set_event(require_number(event_id))
     return ()
 
 
@@ -63,8 +65,18 @@ def require_event(name: str, event_id: Value, core_type: str | None) -> None:
     """Raises the error that the arguments of an event deserve."""
     if not require_scalar(name, "event_id", event_id).dtype.is_int():
         raise ArgumentTypeMismatch(f"{name}: event_id is {event_id.type}, not an integer scalar")
+    known = constant_of(event_id)
+    if known is not None:
+        require_number(known)
     if core_type is not None:
         require_choice(name, "core_type", core_type, CORE_TYPES)
+
+
+def require_number(event_id: Any) -> int:
+    """The number of an event; raises IndexOutOfBounds."""
+    if not 0 <= event_id < EVENTS:
+        raise IndexOutOfBounds(f"event {int(event_id)} is outside [0, {EVENTS})")
+    return int(event_id)
 
 
 @set_.spelling("pl.system.sync_set")
@@ -82,7 +94,7 @@ def sync_set(
 
 @op("sync.wait", effect=Effect.COMM)
 def wait(event_id: Value, *, pipe: PipeType, core_type: str | None = None) -> None:
-    """Waits until another core of the group has set event `event_id`."""
+    """Waits until another core of the group has set event `event_id`, 0 to 63."""
 
 
 @wait.type_rule
@@ -92,7 +104,7 @@ def wait_type(event_id: Value, *, pipe: PipeType, core_type: str | None) -> None
 
 @wait.reference
 def wait_numpy(event_id: Any, *, pipe: PipeType, core_type: str | None) -> tuple[()]:
-    participant().wait_event(int(event_id))
+    participant().wait_event(require_number(event_id))
     return ()
 
 

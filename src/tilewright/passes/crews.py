@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT64, UINT8, DType
-from tilewright.errors import UnsupportedFeatureError
-from tilewright.ir.affine import Expr, Symbol, as_expr, maximum
+from tilewright.errors import ShapeMismatch, UnsupportedFeatureError
+from tilewright.ir.affine import Expr, Symbol, as_expr, bounds, maximum
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import Effect, ForKind, FunctionType, SplitMode
 from tilewright.ir.types import Shape
 from tilewright.ops import arith, control, loop, pipe, sync
 from tilewright.ops.cast import cast
-from tilewright.ops.extents import constant_of, expr_of
-from tilewright.ops.pipe import SPLIT_AXES
+from tilewright.ops.extents import expr_of
+from tilewright.ops.pipe import part_shapes
+from tilewright.ops.sync import EVENTS
 from tilewright.passes.nodes import shaped
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 SLOTS = 8
 """Slots of a ring whose pipe is not set up with another number."""
+EVENT_ROWS = 4
 LINE = 8
 ALIGNMENT = 64
 CREWS = {ForKind.Spmd: "block", ForKind.SplitAiv: "lane", ForKind.Together: "side"}
@@ -62,11 +64,25 @@ class Ring:
         return as_expr(self.rows + which * lanes) + lane
 
 
+@dataclass(frozen=True)
+class Gates:
+    """The rows of barriers, from `first` on: one for each number of those that meet there.
+
+    `counts` are these numbers where they are known before the loop. Without any, there is a row
+    for each number up to `most`, and one for all greater ones, which never meet.
+    """
+
+    first: int
+    counts: tuple[Expr, ...]
+    most: int = 0
+
+
 @dataclass
 class Crew:
     """Those that run one loop together: what they are called, who they are, what they share.
 
-    `position` is which of `count` runs; the lanes of a group are its positions from 1 on.
+    `position` is which of `count` runs; the lanes of a group are its positions from 1 on. Each of
+    its `event_count` events has `EVENT_ROWS` rows for each lane, from row `events` on.
     """
 
     name: str
@@ -74,9 +90,10 @@ class Crew:
     count: Expr
     lanes: int = 1
     rings: dict[Key, Ring] = field(default_factory=dict[Key, Ring])
-    events: dict[int, int] = field(default_factory=dict[int, int])
+    events: int = 0
+    event_count: int = 0
     parts: dict[Operation, Value] = field(default_factory=dict[Operation, Value])
-    gates: int = 0
+    gates: Gates | None = None
     rows: int = 0
     words: Value | None = None
 
@@ -179,15 +196,33 @@ def find_gates(lowering: Lowering, crew: Crew, op: Operation) -> None:
     """Rows for barriers of any number of the crew, and room for what its lanes exchange."""
     inner = list(ops_of_crew(op.regions[0]))
     if any(each.opdef in (sync.all_, pipe.gather) for each in inner):
-        if not crew.count.is_constant:
-            raise UnsupportedFeatureError(
-                f"{crew.name}s wait for each other, and only run time knows how many they are",
-                op.span,
-            )
-        crew.gates = crew.take_rows(crew.count.const + 1)
+        crew.gates = make_gates(lowering, crew, inner)
     for each in inner:
         if each.opdef is pipe.gather and each.attrs["mode"] is not SplitMode.NONE:
             crew.parts[each] = lowering.allocate_for(each.result).buffer
+
+
+def make_gates(lowering: Lowering, crew: Crew, ops: Sequence[Operation]) -> Gates:
+    """Rows for the barriers among `ops`."""
+    counts = [crew.count]
+    for op in ops:
+        used = op.operands[1] if op.opdef is sync.all_ else None
+        if used is None:
+            continue
+        count = expr_of(used)
+        if lowering.scopes.knows(count):
+            counts.append(count)
+        elif crew.count.is_constant:
+            most = crew.count.const
+            return Gates(crew.take_rows(most + 2), (), most)
+        else:
+            raise UnsupportedFeatureError(
+                f"only run time knows how many {crew.name}s there are, and only each of them how "
+                "many meet",
+                op.span,
+            )
+    distinct = tuple(dict.fromkeys(counts))
+    return Gates(crew.take_rows(len(distinct)), distinct)
 
 
 def find_pipes(crew: Crew, op: Operation) -> None:
@@ -203,11 +238,10 @@ def find_pipes(crew: Crew, op: Operation) -> None:
         if each.opdef in (pipe.push, pipe.pop):
             add_ring(crew, each, slots)
         elif each.opdef in (sync.set_, sync.wait):
-            event = constant_of(each.operands[0])
-            if not isinstance(event, int):
-                raise UnsupportedFeatureError("only run time knows which event it is", each.span)
-            if event not in crew.events:
-                crew.events[event] = crew.take_rows(4 * crew.lanes)
+            _, last = bounds(expr_of(each.operands[0]))
+            count = EVENTS if last is None else min(EVENTS, last + 1)
+            crew.event_count = max(crew.event_count, count)
+    crew.events = crew.take_rows(crew.event_count * EVENT_ROWS * crew.lanes)
 
 
 def add_ring(crew: Crew, op: Operation, slots: dict[int, int]) -> None:
@@ -216,9 +250,8 @@ def add_ring(crew: Crew, op: Operation, slots: dict[int, int]) -> None:
     if key not in crew.rings:
         rows = crew.take_rows(3 * crew.lanes)
         crew.rings[key] = Ring(slots.get(op.attrs["id"], SLOTS), rows)
-    part = part_of_lane(crew, op, key[0])
-    if part not in crew.rings[key].types:
-        crew.rings[key].types.append(part)
+    types = crew.rings[key].types
+    types += [part for part in dict.fromkeys(parts_of(crew, op)) if part not in types]
 
 
 def ring_key(op: Operation) -> Key:
@@ -229,23 +262,27 @@ def ring_key(op: Operation) -> Key:
     return to_vector if op.opdef is pipe.push else not to_vector, op.attrs["id"]
 
 
-def part_of_lane(crew: Crew, op: Operation, to_vector: bool) -> PartType:
-    """What one lane gets or gives of the tile of a push or pop."""
+def parts_of(crew: Crew, op: Operation) -> list[PartType]:
+    """What the lanes get or give of the tile of a push or pop: all of them, or the one it is on."""
     type_ = shaped(op.result if op.opdef is pipe.pop else op.operands[0])
     shape = tuple(extent for extent in type_.shape if isinstance(extent, int))
     if len(shape) != type_.rank:
         raise UnsupportedFeatureError("a tile of unknown extents is pushed", op.span)
-    axis = SPLIT_AXES[op.attrs["split"]]
-    is_whole = (op.opdef is pipe.push) == to_vector
-    if axis is None or not is_whole:
-        return shape, type_.dtype
-    if crew.lanes == 1 or shape[axis] % crew.lanes:
-        raise UnsupportedFeatureError(
-            f"the {shape[axis]} elements of axis {axis} are not divided evenly among "
-            f"{crew.lanes} lanes",
-            op.span,
-        )
-    return (*shape[:axis], shape[axis] // crew.lanes, *shape[axis + 1 :]), type_.dtype
+    if not is_on_cube(op):
+        return [(shape, type_.dtype)]
+    try:
+        shapes = part_shapes(shape, op.attrs["split"], crew.lanes)
+    except ShapeMismatch as error:
+        error.locate(op.span)
+        raise
+    return [(part, type_.dtype) for part in shapes]
+
+
+def is_on_cube(op: Operation) -> bool:
+    """True for a push or pop of the cube core."""
+    if op.opdef is pipe.pop:
+        return op.attrs["source"] is FunctionType.AIV
+    return op.attrs["to"] is FunctionType.AIV
 
 
 # ------------------------------------------------------------------------------------ its counters

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import UnsupportedFeatureError
-from tilewright.ir.affine import Expr, Symbol, as_expr, minimum
+from tilewright.ir.affine import Expr, Operand, Symbol, as_expr, less, less_equal, minimum
+from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import FunctionType, SplitMode
 from tilewright.ir.structure import Read, domain
@@ -20,12 +21,15 @@ from tilewright.ops import arith, control, loop, meeting, pipe, sync
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.ops.pipe import MODE_AXES, SPLIT_AXES
+from tilewright.ops.sync import EVENTS
 from tilewright.passes.blocks import flush, lowers
 from tilewright.passes.crews import (
+    EVENT_ROWS,
     Crew,
     PartType,
     Ring,
-    part_of_lane,
+    is_on_cube,
+    parts_of,
     place,
     plus,
     read,
@@ -66,9 +70,16 @@ def signal(lowering: Lowering, crew: Crew, row: Expr, number: Value) -> Value:
     return meeting.signal(words_of(crew), place(lowering, row), number)
 
 
-def await_(lowering: Lowering, crew: Crew, row: Expr, number: Value, what: str) -> None:
+def await_(
+    lowering: Lowering,
+    crew: Crew,
+    row: Expr,
+    number: Value,
+    what: str,
+    shown: Sequence[Value] = (),
+) -> None:
     """Waits for a counter."""
-    meeting.wait(words_of(crew), place(lowering, row), number, what=what)
+    meeting.wait(words_of(crew), place(lowering, row), number, shown, what=what)
 
 
 # ------------------------------------------------------------------------------------------- rings
@@ -113,8 +124,7 @@ def lower_push(lowering: Lowering, op: Operation) -> None:
     (tile,) = op.operands
     crew = find_crew(lowering, op, "side")
     ring = crew.rings[ring_key(op)]
-    to_vector = op.attrs["to"] is FunctionType.AIV
-    lanes = lanes_of(crew, own=not to_vector)
+    lanes = lanes_of(crew, own=not is_on_cube(op))
     what = f"a free slot in pipe {op.attrs['id']}, which has {ring.slots}"
     slots: list[Value] = []
     for lane in lanes:
@@ -122,10 +132,10 @@ def lower_push(lowering: Lowering, op: Operation) -> None:
         row = ring.counter(FREED, lane, crew.lanes)
         await_(lowering, crew, row, plus(lowering, number, 1 - ring.slots), what)
         slots.append(slot_number(lowering, ring, number))
-    axis = SPLIT_AXES[op.attrs["split"]] if to_vector else None
-    part = part_of_lane(crew, op, to_vector)
-    for lane, slot in zip(lanes, slots, strict=True):
-        give_part(lowering, slot_of(lowering, ring, lane, slot, part), tile, axis, lane)
+    parts = parts_of(crew, op)
+    starts = starts_of(op, parts)
+    for lane, slot, part, start in zip(lanes, slots, parts, starts, strict=True):
+        give_part(lowering, slot_of(lowering, ring, lane, slot, part), tile, start)
         if len(ring.types) > 1:
             kind = lowering.scopes.constant(ring.types.index(part), INT64)
             loop.store(words_of(crew), note_of(lowering, ring, lane, slot), kind, None)
@@ -135,13 +145,22 @@ def lower_push(lowering: Lowering, op: Operation) -> None:
         signal(lowering, crew, ring.counter(PUSHED, lane, crew.lanes), one)
 
 
-def give_part(lowering: Lowering, storage: Storage, x: Value, axis: int | None, lane: Expr) -> None:
-    """Has `storage` hold what one lane gets of `x`, divided along `axis`."""
+def starts_of(op: Operation, parts: Sequence[PartType]) -> list[tuple[int, ...]]:
+    """Where in the tile of a push or pop each of its parts begins."""
+    axis = SPLIT_AXES[op.attrs["split"]]
+    starts: list[tuple[int, ...]] = []
+    start = 0
+    for shape, _ in parts:
+        starts.append(tuple(start if k == axis else 0 for k in range(len(shape))))
+        start += 0 if axis is None else shape[axis]
+    return starts
+
+
+def give_part(lowering: Lowering, storage: Storage, x: Value, start: tuple[int, ...]) -> None:
+    """Has `storage` hold the part of `x` that begins at `start`."""
     dims = domain(storage.shape)
-    index = [as_expr(dim) for dim in dims]
-    if axis is not None:
-        index[axis] = index[axis] + lane * as_expr(storage.shape[axis])
-    lowering.assign_elements(storage, dims, Read(x, tuple(index)))
+    index = tuple(as_expr(dim) + first for dim, first in zip(dims, start, strict=True))
+    lowering.assign_elements(storage, dims, Read(x, index))
 
 
 def finish_write(lowering: Lowering) -> None:
@@ -157,11 +176,11 @@ def lower_pop(lowering: Lowering, op: Operation) -> None:
     """Waits for a tile; it stays in its slot where the free of it is its last use."""
     crew = find_crew(lowering, op, "side")
     ring = crew.rings[ring_key(op)]
-    from_cube = op.attrs["source"] is FunctionType.AIC
-    lanes = lanes_of(crew, own=from_cube, every=bool(op.attrs["split"]))
-    side = "cube core" if from_cube else "vector lanes"
+    lanes = lanes_of(crew, own=not is_on_cube(op), every=bool(op.attrs["split"]))
+    side = "vector lanes" if is_on_cube(op) else "cube core"
+    types = parts_of(crew, op)[: len(lanes)]
     parts: list[Storage] = []
-    for lane in lanes:
+    for lane, part in zip(lanes, types, strict=True):
         row = ring.counter(POPPED, lane, crew.lanes)
         number = read(lowering, words_of(crew), row)
         following = plus(lowering, number, 1)
@@ -170,16 +189,14 @@ def lower_pop(lowering: Lowering, op: Operation) -> None:
         await_(lowering, crew, pushed, following, what)
         loop.store(words_of(crew), place(lowering, row), following, None)
         slot = slot_number(lowering, ring, number)
-        part = part_of_lane(crew, op, from_cube)
         require_type(lowering, crew, ring, note_of(lowering, ring, lane, slot), part)
         parts.append(slot_of(lowering, ring, lane, slot, part))
     if len(parts) == 1 and ends_with_free(lowering, op):
         lowering.publish(op.result, parts[0])
         return
     storage = lowering.allocate_for(op.result)
-    axis = SPLIT_AXES[op.attrs["split"]] if not from_cube else None
-    for lane, part in zip(lanes, parts, strict=True):
-        copy_part(lowering, storage, part, axis, lane)
+    for part, start in zip(parts, starts_of(op, types), strict=True):
+        copy_part(lowering, storage, part, start)
     lowering.publish(op.result, storage)
 
 
@@ -212,21 +229,16 @@ def frees_pipe(op: Operation, pop: Operation) -> bool:
     return any(each.opdef is pipe.free and ring_key(each) == ring_key(pop) for each in inner)
 
 
-def copy_part(
-    lowering: Lowering, whole: Storage, part: Storage, axis: int | None, lane: Expr
-) -> None:
-    """Has the part of `whole` that is one lane's hold what `part` holds."""
-    index: list[Expr] = [as_expr(0)] * len(part.shape)
-    if axis is not None:
-        index[axis] = lane * as_expr(part.shape[axis])
-    window = part_of(lowering, whole, index, part.shape)
+def copy_part(lowering: Lowering, whole: Storage, part: Storage, start: tuple[int, ...]) -> None:
+    """Has the part of `whole` that begins at `start` hold what `part` holds."""
+    window = part_of(lowering, whole, start, part.shape)
     value = Value(part.type)
     lowering.hold(value, part)
     lowering.assign(window, value)
     flush(lowering)
 
 
-def part_of(lowering: Lowering, whole: Storage, index: Sequence[Expr], shape: Shape) -> Storage:
+def part_of(lowering: Lowering, whole: Storage, index: Sequence[Operand], shape: Shape) -> Storage:
     """A window of memory as memory of its own."""
     at = lowering.scopes.indices(index)
     strides = whole.type.strides
@@ -259,7 +271,7 @@ def lower_set(lowering: Lowering, op: Operation) -> None:
     """Adds to the event of each lane that it is for: the cube core's is for all."""
     settle(lowering)
 
-    def add(crew: Crew, row: Expr) -> None:
+    def add(crew: Crew, row: Expr, event: Value) -> None:
         signal(lowering, crew, row, lowering.scopes.constant(1, INT64))
 
     for_own_lanes(lowering, op, add, of_other_side=False)
@@ -269,24 +281,30 @@ def lower_set(lowering: Lowering, op: Operation) -> None:
 def lower_wait(lowering: Lowering, op: Operation) -> None:
     """Waits for the other side's event on each lane, and takes it."""
 
-    def take(crew: Crew, row: Expr) -> None:
+    def take(crew: Crew, row: Expr, event: Value) -> None:
         taken = row + 2 * crew.lanes
         following = plus(lowering, read(lowering, words_of(crew), taken), 1)
-        await_(lowering, crew, row, following, f"event {event_of(op)}")
+        await_(lowering, crew, row, following, "event {1}", (event,))
         loop.store(words_of(crew), place(lowering, taken), following, None)
 
     for_own_lanes(lowering, op, take, of_other_side=True)
 
 
-def event_of(op: Operation) -> int:
-    """The number of an event."""
-    return int(constant_of(op.operands[0]) or 0)
+def event_of(lowering: Lowering, crew: Crew, op: Operation) -> Expr:
+    """The number of an event, checked where it may be none."""
+    event = expr_of(lowering.scalar(op.operands[0]))
+    if less_equal(0, event) is True and less(event, crew.event_count) is True:
+        return event
+    known = lowering.scopes.indices((event, EVENTS))
+    checked = loop.check_index(*known, None)
+    lowering.scopes.define(checked.symbol, checked)
+    return as_expr(checked.symbol)
 
 
 def for_own_lanes(
     lowering: Lowering,
     op: Operation,
-    act: Callable[[Crew, Expr], None],
+    act: Callable[[Crew, Expr, Value], None],
     *,
     of_other_side: bool,
 ) -> None:
@@ -299,12 +317,13 @@ def for_own_lanes(
     crew = find_crew(lowering, op, "side")
     is_lane = minimum(crew.position, 1)
     side = 1 - is_lane if of_other_side else is_lane
-    first = as_expr(crew.events[event_of(op)]) + side * crew.lanes + crew.lane
+    event = event_of(lowering, crew, op)
+    first = as_expr(crew.events) + event * (EVENT_ROWS * crew.lanes) + side * crew.lanes
     count = as_expr(crew.lanes) - is_lane * (crew.lanes - 1)
     offset = Symbol("lane", 0, crew.lanes - 1)
 
     def each() -> Sequence[Value]:
-        act(crew, first + offset)
+        act(crew, first + crew.lane + offset, lowering.scopes.index(event))
         return ()
 
     lowering.scopes.loop(count, offset, each)
@@ -315,14 +334,32 @@ def for_own_lanes(
 
 def meet(lowering: Lowering, crew: Crew, count: Expr) -> None:
     """A barrier of `count` of the crew: arrival n goes on when its round is complete."""
-    row = as_expr(crew.gates) + count
+    row = gate_of(lowering, crew, count)
     scopes = lowering.scopes
     arrived = signal(lowering, crew, row, scopes.constant(1, INT64))
     expected = wide(lowering, count)
     rounds = arith.add(arith.floordiv(arrived, expected), scopes.constant(1, INT64))
-    many = str(count) if count.is_constant else "all of the first"
-    what = f"all {many} {crew.name}s to be at the barrier"
-    await_(lowering, crew, row, arith.mul(rounds, expected), what)
+    what = f"all {{1}} {crew.name}s to be at the barrier"
+    await_(lowering, crew, row, arith.mul(rounds, expected), what, (scopes.index(count),))
+
+
+def gate_of(lowering: Lowering, crew: Crew, count: Expr) -> Expr:
+    """The row of the barrier of `count`: that of the first count that is the same number."""
+    gates = crew.gates
+    assert gates is not None
+    if not gates.counts:
+        return minimum(count, gates.most + 1) + gates.first
+    number = gates.counts.index(count)
+    scopes = lowering.scopes
+    row = scopes.index(gates.first + number)
+    for k in reversed(range(number)):
+        is_same = scopes.condition((Constraint.equal(gates.counts[k], count),))
+        if is_same is None:
+            row = scopes.index(gates.first + k)
+        elif constant_of(is_same) is None:
+            row = arith.select(is_same, scopes.index(gates.first + k), row)
+            scopes.define(row.symbol, row)
+    return expr_of(row)
 
 
 @lowers(sync.all_)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.abi import WAIT_VALUES
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import UnsupportedFeatureError
@@ -36,6 +37,7 @@ class Deferred:
     place: tuple[Value, ...]
     number: Value
     what: str
+    shown: tuple[Value, ...]
 
 
 def as_index(lowering: Lowering, given: Value) -> Value:
@@ -123,7 +125,8 @@ def lower_wait(lowering: Lowering, op: Operation) -> None:
     place = slot(lowering, signal, offsets)
     buffer = window(lowering, signal).buffer
     number = lowering.scalar(expected)
-    meeting.wait(buffer, place, number, cmp=cmp, what=described(offsets, cmp))
+    what, shown = described(lowering, offsets, cmp)
+    meeting.wait(buffer, place, number, shown, cmp=cmp, what=what)
     keep_version(lowering, op.result, signal)
 
 
@@ -138,7 +141,7 @@ def lower_defer(lowering: Lowering, op: Operation) -> None:
             window(lowering, signal).buffer,
             slot(lowering, signal, offsets),
             lowering.scalar(expected),
-            described(offsets, op.attrs["cmp"]),
+            *described(lowering, offsets, op.attrs["cmp"]),
         )
     )
     keep_version(lowering, op.result, signal)
@@ -147,7 +150,7 @@ def lower_defer(lowering: Lowering, op: Operation) -> None:
 def settle_deferred(lowering: Lowering) -> None:
     """The waits that the end of the function is after."""
     for each in lowering.deferred:
-        meeting.wait(each.buffer, each.place, each.number, what=each.what)
+        meeting.wait(each.buffer, each.place, each.number, each.shown, what=each.what)
 
 
 def keep_version(lowering: Lowering, new: Value, old: Value) -> None:
@@ -155,11 +158,20 @@ def keep_version(lowering: Lowering, new: Value, old: Value) -> None:
     lowering.hold(new, window(lowering, old))
 
 
-def described(offsets: Sequence[Value], cmp: WaitCmp) -> str:
-    """What a wait is for; `{0}` is the number that it compares with."""
-    known = [constant_of(offset) for offset in offsets]
-    place = "" if None in known else f" {[int(each) for each in known if each is not None]}"
-    return f"signal{place} {'==' if cmp is WaitCmp.Eq else '>='} {{0}}"
+def described(
+    lowering: Lowering, offsets: Sequence[Value], cmp: WaitCmp
+) -> tuple[str, tuple[Value, ...]]:
+    """What a wait is for, as `meeting.wait` has it: the slot and the number it is compared with."""
+    shown: list[Value] = []
+    texts: list[str] = []
+    for offset in offsets:
+        known = constant_of(offset)
+        if known is None:
+            shown.append(lowering.scopes.index(expr_of(offset)))
+        texts.append(f"{{{len(shown)}}}" if known is None else str(int(known)))
+    place = f" [{', '.join(texts)}]" if len(shown) <= WAIT_VALUES else ""
+    what = f"signal{place} {'==' if cmp is WaitCmp.Eq else '>='} {{0}}"
+    return what, tuple(shown) if place else ()
 
 
 def slot(lowering: Lowering, target: Value, offsets: Sequence[Value]) -> tuple[Value, ...]:
@@ -201,7 +213,7 @@ def lower_meet(lowering: Lowering, op: Operation) -> None:
     expected = cast(meeting.ranks(), dtype=INT64)
     rounds = arith.add(arith.floordiv(arrived, expected), one(lowering))
     what = "every rank to be at the barrier"
-    meeting.wait(gate, place, arith.mul(rounds, expected), what=what)
+    meeting.wait(gate, place, arith.mul(rounds, expected), (), what=what)
 
 
 @lowers(rank_words.lock)
@@ -211,7 +223,7 @@ def lower_lock(lowering: Lowering, op: Operation) -> None:
     gate, tickets = counter(lowering, GateRow.TICKETS)
     served = lowering.scopes.indices((int(GateRow.SERVED), 0))
     ticket = meeting.signal(gate, tickets, one(lowering))
-    meeting.wait(gate, served, ticket, what="its turn to write")
+    meeting.wait(gate, served, ticket, (), what="its turn to write")
 
 
 @lowers(rank_words.unlock)

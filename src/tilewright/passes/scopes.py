@@ -139,6 +139,11 @@ class Scopes:
                     found = scope
         return found
 
+    def knows(self, expr: Expr) -> bool:
+        """True when every symbol of `expr` has a value here."""
+        known = (symbol in self.homes or symbol in self.extents for symbol in symbols(expr))
+        return all(known)
+
     def place(self, indices: tuple[Expr, ...], mask: tuple[Constraint, ...]) -> Place:
         """The place of an element."""
         found = self._places.get((indices, mask))

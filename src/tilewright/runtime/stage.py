@@ -21,6 +21,7 @@ from tilewright.abi import (
     CTX,
     FAULT_VALUES,
     GATE_BYTES,
+    WAIT_VALUES,
     WINDOW_SIZE,
     Fault,
     Manifest,
@@ -46,6 +47,7 @@ class Sleeper:
     number: int
     kind: int
     site: int
+    shown: tuple[int, ...] = ()
     bell: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def is_over(self) -> bool:
@@ -170,7 +172,8 @@ class Stage:
         )
         for sleeper in sorted(self.asleep, key=lambda s: (s.member.suffix, s.member.title)):
             manifest = sleeper.member.manifest
-            what = manifest.texts.get(sleeper.site, "another one").format(sleeper.number)
+            what = manifest.texts.get(sleeper.site, "another one")
+            what = what.format(sleeper.number, *sleeper.shown)
             site = manifest.sites.get(sleeper.site)
             who = sleeper.member.title + sleeper.member.suffix
             error.with_note(f"{who} waits for {what}", None if site is None else site.span)
@@ -262,6 +265,7 @@ _WAIT = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int32,
     ctypes.c_int32,
+    *[ctypes.c_int64] * WAIT_VALUES,
 )
 _WAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _TOGETHER = ctypes.CFUNCTYPE(
@@ -274,11 +278,11 @@ _TOGETHER = ctypes.CFUNCTYPE(
 )
 
 
-def wait(context: int, address: int, number: int, kind: int, site: int) -> int:
+def wait(context: int, address: int, number: int, kind: int, site: int, *shown: int) -> int:
     """`COMM["wait"]`."""
     member = _members[context]
     try:
-        return member.stage.wait(Sleeper(member, address, number, kind, site))
+        return member.stage.wait(Sleeper(member, address, number, kind, site, shown))
     except BaseException as error:
         member.stage.stop(error)
         return Fault.CANCELLED

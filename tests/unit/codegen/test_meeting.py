@@ -60,7 +60,7 @@ def test_a_chain_of_blocks_runs_in_the_order_of_its_waits() -> None:
 
         def block(i: Value) -> None:
             mine = cast(i, dtype=INT64)
-            meeting.wait(turn, (index(0),), mine, what="turn {0}")
+            meeting.wait(turn, (index(0),), mine, (), what="turn {0}")
             before = loop.load(out, (index(0),), None)
             grown = arith.add(arith.mul(before, constant(3.0)), cast(i, dtype=FP32))
             loop.store(out, (index(0),), grown, None)
@@ -75,7 +75,7 @@ def test_a_signal_gives_what_was_there_and_may_set() -> None:
     def body(out: Value) -> None:
         first = meeting.signal(out, (index(1),), constant(5, INT32))
         second = meeting.signal(out, (index(1),), constant(9, INT32), op=NotifyOp.Set)
-        meeting.wait(out, (index(1),), constant(9, INT32), cmp=WaitCmp.Eq, what="nine")
+        meeting.wait(out, (index(1),), constant(9, INT32), (), cmp=WaitCmp.Eq, what="nine")
         loop.store(out, (index(0),), first, None)
         loop.store(out, (index(2),), second, None)
 
@@ -93,7 +93,7 @@ def test_a_crew_sees_scratch_and_scalars_of_its_kernel() -> None:
             fill(own, lambda c: cast(arith.add(arith.mul(i, index(64)), c), dtype=FP32))
             fill(shared, lambda c: loop.load(own, (c,), None), i)
             meeting.signal(turn, (index(1),), constant(1, INT64))
-            meeting.wait(turn, (index(1),), constant(4, INT64), what="all")
+            meeting.wait(turn, (index(1),), constant(4, INT64), (), what="all")
             other = arith.sub(index(3), i)
             fill(out, lambda c: loop.load(shared, (other, c), None), i)
 
@@ -104,13 +104,13 @@ def test_a_crew_sees_scratch_and_scalars_of_its_kernel() -> None:
 
 def test_a_wait_that_nobody_ends_is_a_deadlock_on_both_sides() -> None:
     def body(out: Value) -> None:
-        meeting.wait(out, (index(0),), constant(1, INT32), what="a miracle numbered {0}")
+        meeting.wait(out, (index(0),), constant(1, INT32), (index(7),), what="a miracle {0} of {1}")
 
     program = kernel_program([("out", buffer(1, dtype=INT32), OUT)], body)
     given = np.zeros(1, np.int32)
-    with pytest.raises(Deadlock, match="a miracle numbered 1"):
+    with pytest.raises(Deadlock, match="a miracle 1 of 7"):
         interp.run(program, "k", [given])
-    with pytest.raises(Deadlock):
+    with pytest.raises(Deadlock, match="a miracle 1 of 7"):
         native(program, available_isas()[0])(given)
 
 
