@@ -9,12 +9,20 @@ from tilewright.abi import Fault
 from tilewright.codegen.emit_faults import faulting, leave
 from tilewright.codegen.emit_lanes import emit_lanes
 from tilewright.codegen.emit_meeting import emit_crew
-from tilewright.codegen.emit_parallel import CellEmitter, estimate_loop, is_outlined, run_cells
+from tilewright.codegen.emit_parallel import (
+    CellEmitter,
+    call_nest,
+    estimate_loop,
+    is_long,
+    is_outlined,
+    run_cells,
+)
 from tilewright.codegen.emit_transpose import emit_exchange
 from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.words import cast, register_type, word
+from tilewright.codegen.work import estimate_one
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import control, loop
@@ -67,7 +75,22 @@ def define_flat(e: Emitter, values: Sequence[Value], refs: Sequence[str]) -> Non
 
 @emits(control.for_)
 def emit_for(e: Emitter, op: Operation) -> None:
-    """A counted loop of any kind."""
+    """A counted loop of any kind, in place or as a function that serves others like it."""
+    if op in e.shared.repeated and may_leave(e, op):
+        call_nest(e, lambda nest: write_for(nest, op))
+    else:
+        write_for(e, op)
+
+
+def may_leave(e: Emitter, op: Operation) -> bool:
+    """Whether a nest may be a function: inside of one, nothing is shared with other threads."""
+    if e.lanes is not None or e.window is not None:
+        return False
+    return isinstance(e, CellEmitter) or not is_long(estimate_one(op))
+
+
+def write_for(e: Emitter, op: Operation) -> None:
+    """A counted loop in place."""
     if op.attrs["kind"] is ForKind.Lanes:
         emit_lanes(e, op)
         return

@@ -32,6 +32,12 @@ def leave(e: Emitter, op: Operation, fault: Fault, values: Sequence[str], text: 
     e.text.do(f"ret i32 {int(fault)}")
 
 
+def leave_unless_zero(e: Emitter, status: str) -> None:
+    """Give a status other than zero to the caller."""
+    with faulting(e, e.text.let(f"icmp ne i32 {status}, 0")):
+        e.text.do(f"ret i32 {status}")
+
+
 FAULT_SYMBOL = "@tilewright.fault"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.abi import CTX
+from tilewright.codegen.emit_faults import leave_unless_zero
 from tilewright.codegen.emitter import Emitter, dtype_name
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
@@ -132,11 +133,23 @@ def run_cells(
     symbol = cell.close("cells")
     env = store_environment(e, cell)
     status = choose_runner(e, symbol, env, count, work)
-    failed, done = e.text.label(), e.text.label()
-    e.text.branch(e.text.let(f"icmp ne i32 {status}, 0"), failed, done)
-    e.text.start(failed)
-    e.text.do(f"ret i32 {status}")
-    e.text.start(done)
+    leave_unless_zero(e, status)
+
+
+class NestEmitter(CellEmitter):
+    """Writes the function of a nest."""
+
+    parameters = "ptr %env, ptr %ctx"
+
+
+def call_nest(e: Emitter, write: Callable[[CellEmitter], None]) -> None:
+    """What `write` writes as a function, and its call."""
+    nest = NestEmitter(e)
+    nest.bind_scratch()
+    write(nest)
+    symbol = nest.close("nest")
+    env = store_environment(e, nest)
+    leave_unless_zero(e, e.text.let(f"call i32 {symbol}(ptr {env}, ptr %ctx)"))
 
 
 def store_environment(e: Emitter, cell: CellEmitter) -> str:

@@ -5,7 +5,7 @@ Handlers for operations live in the `emit_*` modules and register themselves in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -65,11 +65,13 @@ class Shared:
     """What the functions of one kernel have in common.
 
     `epilogues` are the nests that follow products; `written` is what has been written with them.
+    `repeated` nests become functions (see repeats.py).
     """
 
     layout: Layout
     epilogues: Mapping[Operation, Any] = field(default_factory=dict[Operation, Any])
     written: set[Operation] = field(default_factory=set[Operation])
+    repeated: Set[Operation] = frozenset()
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
     externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])
