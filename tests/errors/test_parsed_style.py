@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 
 import pytest
 
 import tilewright.language as pl
 from tilewright.errors import (
+    ArgumentError,
     ArgumentTypeMismatch,
     DTypeMismatch,
     InvalidOperationError,
@@ -110,16 +112,39 @@ RAISED_ELSEWHERE = {
 @pytest.mark.parametrize("name", BAD)
 def test_the_error_has_its_class_place_and_help(name: str) -> None:
     bad = BAD[name]
-    text = HEAD.format(options=bad.options) + "".join(
-        f"    {line}\n" for line in bad.body.splitlines()
-    )
+    text = text_of(bad)
     with pytest.raises(TilewrightError) as caught:
         pl.parse(text, f"<bad {name}>")
     error = caught.value
-    assert type(error) is bad.error
+    assert isinstance(error, bad.error) and error.code == bad.error.code
+    assert type(error).__name__ == bad.error.__name__
     assert underlined(error, text) == bad.token
     assert bad.help in (error.hint or "")
     assert f"--> <bad {name}>:" in str(error)
+
+
+def text_of(bad: Bad) -> str:
+    """The bad kernel as a text."""
+    body = "".join(f"    {line}\n" for line in bad.body.splitlines())
+    return HEAD.format(options=bad.options) + body
+
+
+ARGUMENT_ERRORS = [name for name, bad in BAD.items() if issubclass(bad.error, ArgumentError)]
+
+
+@pytest.mark.parametrize("name", ARGUMENT_ERRORS)
+def test_what_a_type_rule_refuses_in_a_body_is_an_invalid_operation_of_its_own_class(
+    name: str,
+) -> None:
+    bad = BAD[name]
+    text = text_of(bad)
+    with pytest.raises(InvalidOperationError) as caught:
+        pl.parse(text)
+    error = caught.value
+    assert isinstance(error, bad.error) and isinstance(error, (TypeError, ValueError))
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, InvalidOperationError) and isinstance(again, bad.error)
+    assert str(again) == str(error) and type(error) not in catalogue()
 
 
 def underlined(error: TilewrightError, text: str) -> str:

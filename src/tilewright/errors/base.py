@@ -31,6 +31,7 @@ class TilewrightError(Exception):
     """
 
     code: str = "TW000"
+    is_listed = True
 
     message: str
     span: Location | None
@@ -134,7 +135,8 @@ def explain(error: type[TilewrightError]) -> Explanation:
 
 def catalogue() -> list[type[TilewrightError]]:
     """Every error class there is, by code."""
-    return sorted(_subclasses(TilewrightError), key=lambda cls: cls.code)
+    listed = (cls for cls in _subclasses(TilewrightError) if cls.is_listed)
+    return sorted(listed, key=lambda cls: cls.code)
 
 
 def _subclasses(cls: type[TilewrightError]) -> set[type[TilewrightError]]:

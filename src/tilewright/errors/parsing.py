@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from types import new_class
+from typing import Any
 
 from tilewright.errors.base import TilewrightError
 from tilewright.errors.location import Location
@@ -135,6 +138,35 @@ class InvalidOperationError(ParserError):
     """
 
     code = "TW106"
+
+
+def as_invalid_operation(error: TilewrightError) -> TilewrightError:
+    """The same error, which `except InvalidOperationError` catches now, too.
+
+    What a type rule says of an operation in a parsed body (`ShapeMismatch`, a ValueError) keeps its
+    class, its code and its page. Other errors, which speak of no argument, stay as they are.
+    """
+    if isinstance(error, (TypeError, ValueError)) and not isinstance(error, ParserError):
+        object.__setattr__(error, "__class__", _blended(type(error)))
+    return error
+
+
+@cache
+def _blended(cls: type[TilewrightError]) -> type[TilewrightError]:
+    def reduce(self: TilewrightError) -> tuple[Any, ...]:
+        return _revived, (cls, self.args, vars(self))
+
+    bases: tuple[type, ...] = (cls, InvalidOperationError)
+    facts = {"__module__": cls.__module__, "__doc__": cls.__doc__, "is_listed": False}
+    return new_class(cls.__name__, bases, None, lambda body: body.update(facts, __reduce__=reduce))
+
+
+def _revived(
+    cls: type[TilewrightError], args: tuple[Any, ...], facts: dict[str, Any]
+) -> TilewrightError:
+    error = _blended(cls)(*args)
+    vars(error).update(facts)
+    return error
 
 
 class ScopeIsolationError(ParserError):

@@ -216,7 +216,7 @@ class _Reader:
             values = [p.versions.newest(p.as_value(value)) for value in given]
             self._check_returns(values, node)
         except TilewrightError as error:
-            self.state.errors.append(error.locate(p.span(node) if node else self._span()))
+            p.report(error.locate(p.span(node) if node else self._span()))
             return []
         return values
 

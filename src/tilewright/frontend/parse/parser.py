@@ -24,6 +24,7 @@ from tilewright.errors import (
     UndefinedVariableError,
     UnsupportedFeatureError,
 )
+from tilewright.errors.parsing import as_invalid_operation
 from tilewright.frontend.evaluator import Evaluator, is_compile_time_callable
 from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
 from tilewright.frontend.parse import indexing, operators
@@ -226,7 +227,7 @@ class FunctionParser(Evaluator):
 
     def report(self, error: TilewrightError) -> None:
         """Keeps an error to be raised at the end of the function; raises when there are many."""
-        self.state.errors.append(error)
+        self.state.errors.append(as_invalid_operation(error))
         if len(self.state.errors) >= MAX_ERRORS:
             raise collected(self.state.errors)
 
