@@ -524,6 +524,32 @@ def test_a_nested_kernel_joins_the_trace() -> None:
     assert len(set(seen)) == 1 and len(seen) == 2
 
 
+def test_a_whole_kernel_is_part_of_another() -> None:
+    """T-039: its outputs are tensors in HBM, made at the level of the kernel."""
+
+    @nki.jit
+    def double(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a) * 2.0)
+        return out
+
+    @nki.jit
+    def both(a):
+        first = double(a)
+        return first, double(first)
+
+    @nki.jit
+    def looped(a):
+        for _ in nl.affine_range(2):
+            double(a)
+        return a
+
+    once, twice = both(X)
+    assert np.array_equal(once, 2 * X) and np.array_equal(twice, 4 * X)
+    with pytest.raises(RuntimeError, match="shared_hbm"):
+        looped(X)
+
+
 @pytest.mark.parametrize("function", [math.sqrt, np.linalg.norm, np.array])
 def test_builtins_and_functions_of_libraries_run_in_python(function: Any) -> None:
     """T-041"""

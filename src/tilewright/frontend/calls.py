@@ -109,7 +109,8 @@ def emit(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) ->
 
 
 def run(ctx: TraceContext, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """In the host interpreter."""
+    """In the host interpreter; what the author's function reads there selects the trace too."""
+    ctx.watch.enter(python_function(func))
     return func(*args, **kwargs)
 
 

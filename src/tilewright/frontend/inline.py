@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.dataclass import dataclass
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
-from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.namespace import MISSING, Namespace
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self, State
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
+from tilewright.frontend.trace.readings import Source
 from tilewright.frontend.typing import Matcher, TypeEvaluator
 from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.types import ScalarType, Type
 from tilewright.source import Span
+
+if TYPE_CHECKING:
+    from tilewright.frontend.trace.context import TraceContext
 
 MAX_DEPTH = 64
 
@@ -45,7 +49,7 @@ class NoCallees:
 
 
 @dataclass
-class InlineFunction:
+class InlineFunction(Source):
     """A function decorated with @pl.inline. Calling it while a kernel is built expands it."""
 
     name: str
@@ -58,8 +62,13 @@ class InlineFunction:
         """Expands the helper into what is being built, a trace included."""
         ctx = nki_ctx_or_none()
         if ctx is not None:
-            return ctx.call_with_tiles(self.name, self._expanded, arguments)
+            ctx.watch.enter(self)
+            return self.expand_into(ctx, arguments)
         return self._expanded(*arguments)
+
+    def expand_into(self, ctx: TraceContext, arguments: Sequence[Any]) -> Any:
+        """Expands the helper into a trace: tiles go in, tiles come out."""
+        return ctx.call_with_tiles(self.name, self._expanded, arguments)
 
     def _expanded(self, *arguments: Any) -> Any:
         state = State(Builder.current(), NoCallees())
@@ -77,6 +86,19 @@ class InlineFunction:
         spec = self.captured.node.args
         given = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
         return given[1:] if given and given[0].arg == "self" else given
+
+    @property
+    def mentioned(self) -> tuple[str, ...]:
+        """The names and attributes in its text."""
+        parts = list(ast.walk(self.captured.node))
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        names += [part.attr for part in parts if isinstance(part, ast.Attribute)]
+        return tuple(dict.fromkeys(names))
+
+    def readings(self) -> Iterator[tuple[str, Any]]:
+        """What the names in its text mean."""
+        found = ((name, self.names.lookup(name)) for name in self.mentioned)
+        return ((name, value) for name, value in found if value is not MISSING)
 
     def __repr__(self) -> str:
         return f"<inline function {self.name}>"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tilewright.jit as room
 from tilewright.boundary import public_entry
@@ -53,6 +53,9 @@ from tilewright.runtime.config import RunConfig
 from tilewright.runtime.records import MAX_VARIANTS
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Variant
+
+if TYPE_CHECKING:
+    from tilewright.frontend.trace.context import TraceContext
 
 MAX_OBJECTS = 1024
 """Compiled objects that one kernel keeps, so that a process of ever new shapes does not grow."""
@@ -188,16 +191,25 @@ class JITFunction(Launcher):
     @public_entry
     def call_checked(self, *args: Any, config: RunConfig | None = None, **kwargs: Any) -> Any:
         """One call with every check done in Python."""
-        if nki_ctx_or_none() is not None:
-            return self._call_in_trace(args, kwargs, config)
+        ctx = nki_ctx_or_none()
+        if ctx is not None:
+            return self._call_in_trace(ctx, args, kwargs, config)
         return self._launch(args, kwargs, config)
 
     def _call_in_trace(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], config: RunConfig | None
+        self,
+        ctx: TraceContext,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        config: RunConfig | None,
     ) -> Any:
         """In a traced kernel a helper is expanded; what takes arrays can be launched."""
         if self.definition.kind == "inline":
-            return inline_of(self.definition.function, self.definition.enclosing)(*args, **kwargs)
+            ctx.watch.enter(self.definition.function)
+            helper = inline_of(self.definition.function, self.definition.enclosing)
+            bound = inspect.signature(self.definition.function).bind(*args, **kwargs)
+            bound.apply_defaults()
+            return helper.expand_into(ctx, tuple(bound.arguments.values()))
         if any(isinstance(each, nki_tensor) for each in (*args, *kwargs.values())):
             raise InvalidOperationError(
                 f"'{self.name}' is launched by itself and is not part of a traced kernel",

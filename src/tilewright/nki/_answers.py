@@ -23,6 +23,7 @@ class Answers(Launcher):
     def __init__(self) -> None:
         self._lock = make_lock()
         self._answered: dict[Hashable, tuple[Specialization, Variant]] = {}
+        self._unwatchable: Specialization | None = None
 
     def remember(self, key: Hashable, made: Specialization, signature: Any) -> None:
         """Answers the next call like this one natively, while what the trace read is the same."""
@@ -30,8 +31,9 @@ class Answers(Launcher):
             answered = self._answered.get(key)
             if answered is not None and answered[0] is made:
                 return
-            guards = watched(made.guard)
+            guards = None if made is self._unwatchable else watched(made.guard)
             if guards is None:
+                self._unwatchable = made
                 return
             assert isinstance(made.launch, CompiledLaunch) and made.launch.kernel is not None
             variant = made.launch.kernel.variant(signature, guards, 0)

@@ -31,7 +31,6 @@ from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.grid import ParDim
 from tilewright.frontend.trace.indirect import IndirectTile
 from tilewright.frontend.trace.ops import nki_op
-from tilewright.frontend.trace.scopes import KernelScope
 from tilewright.frontend.trace.spans import warn_author
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import static_shape
@@ -150,9 +149,7 @@ def places_of(
 
 def _hbm_tensor(extents: tuple[int, ...], dtype: DType, space: MemorySpace) -> nki_tensor:
     ctx = nki_ctx()
-    at_top = isinstance(ctx.cur_function_scope(), KernelScope) and len(ctx.regions) == len(
-        ctx.kernel.axes
-    )
+    at_top = ctx.is_kernel_level
     if space is MemorySpace.SharedHbm and not at_top:
         raise refusal(SHARED_HBM_LEVEL, scope=ctx.cur_scope.describe())
     if at_top and (space is MemorySpace.SharedHbm or not ctx.kernel.axes):

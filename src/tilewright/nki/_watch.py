@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
@@ -12,11 +12,10 @@ import numpy as np
 
 from tilewright.frontend.trace.ambient import IN_FLIGHT
 from tilewright.frontend.trace.guards import Guard as TraceGuard
-from tilewright.runtime.variants import Guard
+from tilewright.frontend.trace.readings import EVALUATION, PythonSource, home_of, is_library
+from tilewright.runtime.variants import FUNCTION_PARTS, Guard
 
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType, np.generic)
-_FIXED = (*_PLAIN, FunctionType, BuiltinFunctionType)
-_LIBRARIES = ("tilewright", "numpy", "math", "builtins")
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), CodeType, np.generic)
 NOT_TRACING = Guard(IN_FLIGHT, "trace", False)
 """While something is traced, calls are looked at: they may be part of the trace."""
 
@@ -33,41 +32,77 @@ def watched(guard: TraceGuard) -> tuple[Guard, ...] | None:
     try:
         for constant in guard.constants:
             require_fixed(constant)
-        found = [g for function in guard.functions for g in _of_function(function, guard.names)]
+        found = [each for source in guard.sources for each in _of_source(source, guard)]
     except Unwatchable:
         return None
     unique = {(id(g.container), g.key): g for g in found}
     return (NOT_TRACING, *unique.values())
 
 
-def _of_function(function: FunctionType, names: Iterable[str]) -> Iterator[Guard]:
+def _of_source(source: Any, guard: TraceGuard) -> Iterator[Guard]:
+    if isinstance(source, PythonSource):
+        return _of_function(source, guard)
+    return _of_values(source.readings(), guard)
+
+
+def _of_values(values: Iterable[tuple[Any, Any]], guard: TraceGuard) -> Iterator[Guard]:
+    """Guards inside of values that are themselves for good what they are."""
+    for _, value in values:
+        yield from _inside(value, guard.names)
+
+
+def _of_function(source: PythonSource, guard: TraceGuard) -> Iterator[Guard]:
+    function = source.function
+    for part in FUNCTION_PARTS:
+        held = getattr(function, part)
+        yield Guard(function, part, held, missing=held is None)
+    require_fixed(function.__defaults__)
+    yield from _entries(function.__kwdefaults__ or {}, function.__kwdefaults__ or {})
+    if not EVALUATION.isdisjoint(source.mentioned):
+        raise Unwatchable
     around = function.__globals__
     for name in global_names(function.__code__):
+        if (source.key, name) in guard.written:
+            continue
         if name not in around:
             yield Guard(around, name, None, missing=True)
             continue
         yield Guard(around, name, around[name])
-        yield from _inside(around[name], names)
-    for cell in function.__closure__ or ():
+        yield from _inside(around[name], guard.names)
+    yield from _cells(source, guard)
+
+
+def _cells(source: PythonSource, guard: TraceGuard) -> Iterator[Guard]:
+    function = source.function
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        if (source.key, ("cell", name)) in guard.written:
+            continue
         try:
             held = cell.cell_contents
         except ValueError:
             raise Unwatchable from None
         yield Guard(cell, None, held)
-        yield from _inside(held, names)
+        yield from _inside(held, guard.names)
+
+
+def _entries(space: Mapping[str, Any], names: Iterable[str]) -> Iterator[Guard]:
+    """Guards of the entries of a namespace that `names` mention."""
+    for name in names:
+        if name in space:
+            if not isinstance(space[name], ModuleType):
+                require_fixed(space[name])
+            yield Guard(space, name, space[name])
 
 
 def _inside(value: Any, names: Iterable[str]) -> Iterator[Guard]:
     """Guards of what the kernel may read of a value, which is refused if that cannot be watched."""
-    if not isinstance(value, ModuleType):
+    if isinstance(value, FunctionType):
+        if value.__dict__:
+            yield from _entries(value.__dict__, names)
+    elif not isinstance(value, ModuleType):
         require_fixed(value)
-    elif value.__name__.partition(".")[0] not in _LIBRARIES:
-        space = vars(value)
-        for name in names:
-            if name in space:
-                if not isinstance(space[name], ModuleType):
-                    require_fixed(space[name])
-                yield Guard(space, name, space[name])
+    elif not is_library(value.__name__.partition(".")[0]):
+        yield from _entries(vars(value), names)
 
 
 def require_fixed(value: Any) -> None:
@@ -75,14 +110,19 @@ def require_fixed(value: Any) -> None:
     if isinstance(value, (tuple, frozenset)):
         for item in cast("Iterable[Any]", value):
             require_fixed(item)
-    elif not isinstance(value, _FIXED) and not _is_ours(value):
+    elif isinstance(value, type):
+        if not is_library(home_of(value)):
+            raise Unwatchable
+    elif isinstance(value, FunctionType):
+        if value.__dict__:
+            raise Unwatchable
+    elif not isinstance(value, (*_PLAIN, BuiltinFunctionType)) and not _is_ours(value):
         raise Unwatchable
 
 
 def _is_ours(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] in ("tilewright", "numpy") and not isinstance(
-        value, np.ndarray
-    )
+    home = type(value).__module__.partition(".")[0]
+    return home in ("tilewright", "numpy") and not isinstance(value, np.ndarray)
 
 
 @lru_cache(maxsize=1024)

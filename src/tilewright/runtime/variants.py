@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import combinations
+from types import FunctionType
 from typing import Any
 
 from tilewright.abi import (
@@ -61,7 +62,7 @@ class Guard:
 
     `expected` is compared by identity; `missing` stands for a name that is not in the namespace. Of
     a list, `key` is an index, or None for its length, which is `expected`; of a dict, None is for
-    its version.
+    its version; of a function, it is one of FUNCTION_PARTS.
     """
 
     container: object
@@ -105,6 +106,21 @@ def _has_versions() -> bool:
         if _version(probe) != seen[-1]:
             return False
     return len(set(seen)) == len(seen)
+
+
+FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+"""What may be replaced in a function while it stays the same object."""
+
+
+@cache
+def _function_words() -> Mapping[str, int]:
+    """Where a function keeps each of its parts, in bytes; found by looking at one."""
+
+    def probe(first: int = 1, *, second: int = 2) -> tuple[int, int]:
+        return first, second
+
+    words = list((ctypes.c_uint64 * (FunctionType.__basicsize__ // 8)).from_address(id(probe)))
+    return {part: 8 * words.index(id(getattr(probe, part))) for part in FUNCTION_PARTS}
 
 
 class Variant:
@@ -190,6 +206,8 @@ class _Writer:
         elif isinstance(guard.container, dict) and guard.key is None:
             assert isinstance(guard.expected, int)
             kind, key, expected = GuardKind.WORD, DICT_VERSION, guard.expected
+        elif isinstance(guard.container, FunctionType):
+            kind, key = GuardKind.WORD, _function_words()[str(guard.key)]
         elif not isinstance(guard.container, dict):
             kind, key = GuardKind.WORD, CELL_CONTENTS
         fields = {

@@ -342,6 +342,22 @@ def test_a_changed_global_or_cell_forces_a_new_trace(monkeypatch: pytest.MonkeyP
     assert np.array_equal(kernel(A), A[:4] * 20)
 
 
+def test_tensors_of_one_name_are_parameters_of_their_own() -> None:
+    @nki.jit
+    def kernel(out_1, pair, pair_0):
+        outs = []
+        for factor in nl.static_range(2, 4):
+            out = nl.ndarray(out_1.shape, dtype=out_1.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(out_1) * factor + nl.load(pair[1]) - nl.load(pair_0))
+            outs.append(out)
+        return tuple(outs)
+
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    first, second = kernel(x, (x, 5 * x), 2 * x)
+    np.testing.assert_array_equal(first, 5 * x)
+    np.testing.assert_array_equal(second, 6 * x)
+
+
 def test_mutable_parameters_are_updated_in_place() -> None:
     @nki.jit
     def kernel(x, total: nt.mutable_tensor):

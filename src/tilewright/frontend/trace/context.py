@@ -38,6 +38,7 @@ from tilewright.frontend.trace.capture import return_span
 from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
 from tilewright.frontend.trace.grid import grid_has_multi_physical_cores
+from tilewright.frontend.trace.guards import Watch
 from tilewright.frontend.trace.index import TileIndex, mask
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.frontend.trace.predicates import ALWAYS, ScalarPredicate
@@ -106,7 +107,7 @@ class TraceContext:
         self.multi_physical_cores = grid_has_multi_physical_cores(opts.grid)
         self.regions: list[DeviceRegion] = []
         self.blocks: list[Block] = []
-        self.traced: list[FunctionType] = []
+        self.watch = Watch()
         self.registers: dict[str, nki_tensor] = {}
         self.random = RandomNumbers(self)
         self.left: TilewrightError | None = None
@@ -177,7 +178,7 @@ class TraceContext:
             bound = self.kernel.bind_parameters(name, frame)
             self.kernel.open_grid()
             yield "parameters"
-            self.traced.append(frame.function)
+            self.watch.enter(frame.function)
             body = rewritten(frame.function, self, predicated=self.opts.predicated_if)
             self.body_scope = self.cur_scope
             result = body(*bound.args, **bound.kwargs)
@@ -195,14 +196,17 @@ class TraceContext:
             found[0].also = found[1:]
             raise found[0]
 
-    def inlined(self, plain: FunctionType, args: Any, kwargs: Any) -> Any:
-        """The body of a helper, traced under a scope of its own."""
-        self.traced.append(plain)
+    def inlined(
+        self, plain: FunctionType, args: Any, kwargs: Any, *, is_kernel: bool = False
+    ) -> Any:
+        """The body of a helper, or of another kernel, traced under a scope of its own."""
+        self.watch.enter(plain)
         try:
             body = rewritten(plain, self, predicated=self.opts.predicated_if)
         except ParserSyntaxError:
             body = plain
         scope = self.new_function_scope(plain.__name__, None)
+        scope.is_kernel = is_kernel
         try:
             result = body(*args, **kwargs)
             self.require_back_in(scope)
@@ -221,7 +225,7 @@ class TraceContext:
         """A traced kernel called by another: its body, in this trace."""
         if kernel.grid:
             raise refusal(NESTED_GRID, name=kernel.__name__)
-        return self.inlined(kernel.function, args, kwargs)
+        return self.inlined(kernel.function, args, kwargs, is_kernel=True)
 
     def call_with_tiles(self, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """An inline helper of the parsed style: its operations, in this trace."""
@@ -252,6 +256,16 @@ class TraceContext:
         while scope is not None and not isinstance(scope, (FunctionScope, KernelScope)):
             scope = scope.parent_scope
         return scope or self.kernel_scope
+
+    @property
+    def is_kernel_level(self) -> bool:
+        """True in the body of the kernel, and of one that it calls there: in no loop, no arm."""
+        scope: Scope | None = self.cur_scope
+        while scope is not None:
+            if isinstance(scope, FunctionScope) and not scope.is_kernel:
+                return False
+            scope = scope.parent_scope
+        return len(self.regions) == len(self.kernel.axes)
 
     def enter_region(self, scope: DeviceRegion) -> None:
         """Opens a device region: emission goes to its block."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Container, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,10 @@ class KernelFunction:
         params = tuple(root.first for root in roots)
         for place, root in enumerate(self.outputs):
             root.first.name = root.first.name or f"out_{place}"
+        taken: set[str] = set()
+        for param in params:
+            param.name = unused(param.name, taken)
+            taken.add(param.name)
         with self.ctx.sema:
             control.return_((), tuple(root.version for root in written))
         drop_unused(block, self.ctx.sema.consumed)
@@ -221,6 +226,12 @@ class KernelFunction:
         if root.is_output:
             return ParamDirection.Out
         return ParamDirection.InOut if root.is_mutable and root.is_written else ParamDirection.In
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """`name`, or the first of `name_1`, `name_2`, ... that is not taken."""
+    numbered = (f"{name}_{number}" for number in itertools.count(1))
+    return next(each for each in itertools.chain((name,), numbered) if each not in taken)
 
 
 def parameter_annotations(function: FunctionType) -> dict[str, Any]:

@@ -2,117 +2,95 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, cast
-
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any
 
 from tilewright.dataclass import dataclass
+from tilewright.frontend.trace.readings import Readings, Source, as_source, mentioned_by
 
-DEPTH = 4
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), type, CodeType)
+Path = tuple[Any, ...]
+Leaves = dict[Path, Any]
 
 
 @dataclass(frozen=True)
 class Guard:
-    """The values of the names that the traced functions mention, and of the constants they got."""
+    """What the functions of a trace mentioned, and what its constants contained, when it ended.
 
-    functions: tuple[FunctionType, ...]
+    `written` are places that the trace itself changed: a log that it appended to is no input.
+    """
+
+    sources: tuple[Source, ...]
     constants: tuple[Any, ...]
-    names: tuple[str, ...]
-    seen: Any
-
-    @staticmethod
-    def of(functions: Iterable[FunctionType], constants: Iterable[Any] = ()) -> Guard:
-        """What `functions` mention now, and what they can read of `constants`."""
-        kept, given = tuple(dict.fromkeys(functions)), tuple(constants)
-        every = (name for function in kept for name in mentioned_names(function.__code__))
-        names = tuple(dict.fromkeys(every))
-        return Guard(kept, given, names, snapshot(kept, given, names))
+    names: frozenset[str]
+    written: frozenset[Path]
+    seen: Leaves
 
     def holds(self) -> bool:
         """True while every mentioned name still means the same."""
-        return snapshot(self.functions, self.constants, self.names) == self.seen
+        return snapshot(self.sources, self.constants, self.names, self.written) == self.seen
+
+
+@dataclass
+class Watch:
+    """The functions of a trace, each with what it mentioned before it first ran."""
+
+    before: dict[Any, tuple[Source, frozenset[str], Leaves]] = field(
+        default_factory=dict[Any, tuple[Source, frozenset[str], Leaves]]
+    )
+
+    def enter(self, runs: object) -> None:
+        """Notes that a function (or an inline helper of the parsed style) is about to run."""
+        source = as_source(runs)
+        if source is None or source.key in self.before:
+            return
+        sources, names = reachable(source)
+        for each in sources:
+            if each.key not in self.before:
+                self.before[each.key] = each, names, leaves(each, names)
+
+    def guard(self, constants: Iterable[Any]) -> Guard:
+        """What the trace depends on, now that it has ended."""
+        sources = tuple(source for source, _, _ in self.before.values())
+        given, names = tuple(constants), mentioned_by(sources)
+        written = frozenset(
+            path
+            for source, names_then, then in self.before.values()
+            for path, _ in then.items() ^ leaves(source, names_then).items()
+        )
+        return Guard(sources, given, names, written, snapshot(sources, given, names, written))
+
+
+def reachable(start: Source) -> tuple[list[Source], frozenset[str]]:
+    """`start` and the author's functions that it can come to, and all names they mention."""
+    found = {start.key: start}
+    while True:
+        names, known = mentioned_by(found.values()), len(found)
+        for source in list(found.values()):
+            readings = Readings(names, start.home)
+            readings.add_source(source)
+            found.update((each.key, each) for each in readings.found)
+        if len(found) == known:
+            return list(found.values()), names
+
+
+def leaves(source: Source, names: frozenset[str]) -> Leaves:
+    """What one function reads, by place."""
+    readings = Readings(names, None)
+    readings.add_source(source)
+    return readings.leaves
 
 
 def snapshot(
-    functions: Iterable[FunctionType], constants: Iterable[Any], names: tuple[str, ...]
-) -> list[Any]:
-    """The frozen values of the globals and cells of `functions`, and of `constants`."""
-    seen = [each for function in functions for each in _mentioned(function, names)]
-    return [*seen, *(frozen(constant, names) for constant in constants)]
-
-
-def _mentioned(function: FunctionType, names: tuple[str, ...]) -> Iterator[Any]:
-    around = function.__globals__
-    for name in mentioned_names(function.__code__):
-        if name in around:
-            yield frozen(around[name], names)
-    for cell in function.__closure__ or ():
-        try:
-            yield frozen(cell.cell_contents, names)
-        except ValueError:
-            yield None
-
-
-@functools.lru_cache(maxsize=1024)
-def mentioned_names(code: CodeType) -> tuple[str, ...]:
-    """The global and attribute names in a code object and those nested in it."""
-    names = list(code.co_names)
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            names.extend(mentioned_names(const))
-    return tuple(dict.fromkeys(names))
-
-
-def frozen(value: Any, names: tuple[str, ...], depth: int = DEPTH) -> Any:
-    """A value that compares equal while `value` is the same, as far as a kernel can tell."""
-    if isinstance(value, _PLAIN):
-        return type(value), repr(value) if isinstance(value, float) else value
-    if isinstance(value, (FunctionType, BuiltinFunctionType)):
-        return Identity(value)
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, Any]", value)
-        return array.shape, str(array.dtype), array.tobytes()
-    if depth == 0:
-        return Identity(value)
-    if isinstance(value, ModuleType):
-        return _frozen_module(value, names)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        items = cast("Iterable[Any]", value)
-        return type(items), [frozen(item, names, depth - 1) for item in items]
-    if isinstance(value, dict):
-        mapping = cast("Mapping[Any, Any]", value)
-        return [(key, frozen(item, names, depth - 1)) for key, item in mapping.items()]
-    return Identity(value), _frozen_attributes(value, names, depth)
-
-
-def _frozen_module(module: ModuleType, names: tuple[str, ...]) -> Any:
-    if module.__name__.partition(".")[0] in ("tilewright", "numpy", "math"):
-        return Identity(module)
-    inside = vars(module)
-    return Identity(module), [(n, frozen(inside[n], names, 1)) for n in names if n in inside]
-
-
-def _frozen_attributes(value: Any, names: tuple[str, ...], depth: int) -> Any:
-    if str(type(value).__module__).startswith("tilewright"):
-        return None
-    attributes = getattr(value, "__dict__", {})
-    return [(n, frozen(attributes[n], names, depth - 1)) for n in names if n in attributes]
-
-
-class Identity:
-    """An object compared by identity, and kept alive so that its identity stays its own."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
+    sources: Iterable[Source],
+    constants: Iterable[Any],
+    names: frozenset[str],
+    written: frozenset[Path],
+) -> Leaves:
+    """What `sources` read and `constants` contain, without the places that the trace wrote."""
+    readings = Readings(names, None, written)
+    for source in sources:
+        readings.add_source(source)
+    for place, constant in enumerate(constants):
+        readings.add((None, place), constant)
+    return readings.leaves

@@ -107,6 +107,7 @@ class TraceKernel(KernelBase):
         grid: tuple[GridDim, ...] = (),
     ) -> None:
         self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
         functools.update_wrapper(self, function)
         self.function = function
         self.opts = opts or CompileOpts()
@@ -115,6 +116,14 @@ class TraceKernel(KernelBase):
         self.signature = inspect.signature(function)
         self.gridded: dict[Any, Self] = {}
         self.specializations: dict[Hashable, Specialization] = {}
+
+    def __repr__(self) -> str:
+        grid = f"[{', '.join(str(dim.size) for dim in self.grid)}]" if self.grid else ""
+        return f"<kernel {self.__qualname__}{grid}>"
+
+    def __get__(self, owner: Any, cls: type | None = None) -> Any:
+        """Of a class, the kernel; of an instance, a kernel whose first argument is the instance."""
+        return self if owner is None else BoundKernel(self, owner)
 
     def __getitem__(self, grid: Any) -> Self:
         try:
@@ -243,7 +252,7 @@ class TraceKernel(KernelBase):
                     roots.index(root): (shown, shown.reached and roots.index(shown.reached))
                     for root, shown in ctx.kernel.prints.items()
                 },
-                Guard.of(ctx.traced, call.constants),
+                ctx.watch.guard(call.constants),
                 self.prepare,
             )
         finally:
@@ -269,6 +278,32 @@ class TraceKernel(KernelBase):
         if made.returns_tuple:
             return results
         return results[0] if results else None
+
+
+class BoundKernel:
+    """A kernel of a class, of one instance: which is its first argument, a constant."""
+
+    def __init__(self, kernel: TraceKernel, owner: Any) -> None:
+        self.kernel = kernel
+        self.owner = owner
+
+    def __getitem__(self, grid: Any) -> BoundKernel:
+        return BoundKernel(self.kernel[grid], self.owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Launches the kernel, or joins the trace that calls it."""
+        return self.kernel(self.owner, *args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Program:
+        """The program that the kernel is for these arguments, without running it."""
+        return self.kernel.lower(self.owner, *args, **kwargs)
+
+    def as_python(self, *args: Any, **kwargs: Any) -> str:
+        """The text of `lower(*args)`."""
+        return self.kernel.as_python(self.owner, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.kernel!r} of {self.owner!r}>"
 
 
 def is_array(given: Any) -> bool:

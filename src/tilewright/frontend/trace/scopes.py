@@ -49,7 +49,12 @@ class KernelScope(Scope):
 
 
 class FunctionScope(Scope):
-    """The body of a helper that is traced in place; leaving a `with` statement closes it."""
+    """The body of a helper that is traced in place; leaving a `with` statement closes it.
+
+    `is_kernel` tells the body of a kernel that another one calls.
+    """
+
+    is_kernel = False
 
     def __init__(
         self, name: str, parent_scope: Scope | None, leave: Callable[[FunctionScope], None]
