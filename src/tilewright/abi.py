@@ -298,10 +298,12 @@ def _param_from_json(data: Mapping[str, Any]) -> Param:
 def encode_scalar(value: int | float | bool, dtype: DType) -> int:
     """The slot of a scalar: ints sign-extended, floats as their own bits in the low bytes.
 
-    Raises OverflowError when `value` is not representable as an integer of this type.
+    A float beyond the range of the type becomes infinite. Raises OverflowError for an integer
+    beyond the range of an integer type, or of every float.
     """
     if dtype.is_float():
-        bits = dtype.numpy.type(value).tobytes()
+        with np.errstate(over="ignore"):
+            bits = dtype.numpy.type(value).tobytes()
         return int.from_bytes(bits, "little")
     if dtype.kind == "bool":
         return int(bool(value))

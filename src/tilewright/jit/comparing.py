@@ -20,7 +20,9 @@ from tilewright.jit.kernels import InterpretedKernel, NativeKernel, interpreter_
 from tilewright.jit.options import CompileOptions
 from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.watch_values import Watch, find_watches, watch_values
+from tilewright.runtime.arguments import prepare_call
 from tilewright.runtime.variants import Guard, Variant
+from tilewright.runtime.views import view_array
 from tilewright.source import Span
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -65,6 +67,7 @@ class ComparedKernel:
 
     def run(self, signature: Signature, args: Sequence[object]) -> Any:
         """Runs both on the same arguments; what the compiled code gives is the result."""
+        prepare_call(signature, self.manifest, args)  # refuses what neither of them takes
         before, given = _copies(signature, args), _copies(signature, args)
         expected = _arrays(signature, given, self.interpreted.run(signature, given))
         result = self.native.run(signature, args)
@@ -103,16 +106,21 @@ class ComparedKernel:
 
 def _copies(signature: Signature, args: Sequence[Any]) -> list[Any]:
     pairs = zip(signature.explicit, args)
-    return [a if isinstance(p, ScalarParam) else np.array(np.asarray(a)) for p, a in pairs]
+    return [a if isinstance(p, ScalarParam) else np.array(_array(a)) for p, a in pairs]
+
+
+def _array(value: object) -> Array:
+    """An argument or a result as numpy sees it; numpy itself does not read torch's BF16."""
+    return view_array(value).as_array()
 
 
 def _arrays(signature: Signature, args: Sequence[Any], result: Any) -> dict[str, Array]:
     """What a call wrote or returned, by parameter name."""
     pairs = zip(signature.explicit, args)
-    found = {p.name: np.asarray(a) for p, a in pairs if isinstance(p, TensorParam) and p.is_written}
+    found = {p.name: _array(a) for p, a in pairs if isinstance(p, TensorParam) and p.is_written}
     results = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
     for index, value in zip(signature.returns, results):
-        found[signature.params[index].name] = np.asarray(value)
+        found[signature.params[index].name] = _array(value)
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, NoReturn, cast
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.abi import (
@@ -160,9 +161,9 @@ class _Preparation:
         try:
             return encode_scalar(_as_number(value, param.dtype), param.dtype)
         except OverflowError:
-            low, high = integer_range(param.dtype)
             raise DTypeMismatch(
-                f"{self._at(param)} is {value!r}; {_spell(param.dtype)} holds {low} to {high}"
+                f"{self._at(param)} is {describe_value(value)}; "
+                f"{_spell(param.dtype)} holds {_spell_range(param.dtype)}"
             ) from None
         except (TypeError, ValueError):
             raise ArgumentTypeMismatch(
@@ -212,8 +213,7 @@ class _Preparation:
                 f"{self._at(param)} is read-only; the kernel writes it",
                 hint=f"pass {param.name}.{'clone' if view.family == 'torch' else 'copy'}()",
             )
-        pairs = zip(view.shape, view.strides)
-        if 0 not in view.shape and any(stride == 0 and extent > 1 for extent, stride in pairs):
+        if view.repeats_elements():
             raise StrideMismatch(
                 f"{self._at(param)} repeats elements (strides {view.strides}); "
                 "an output whose elements are distinct is accepted",
@@ -350,6 +350,14 @@ def _spell(dtype: DType) -> str:
     storage: Storage = dtype.numpy
     plain = storage.name
     return dtype.name if plain == dtype.name.lower() else f"{dtype.name} ({plain})"
+
+
+def _spell_range(dtype: DType) -> str:
+    if dtype.is_float():
+        limits = cast(Any, ml_dtypes).finfo(dtype.numpy)
+        return f"magnitudes up to {float(limits.max):g}"
+    low, high = integer_range(dtype)
+    return f"{low} to {high}"
 
 
 def _spell_numpy(dtype: Storage) -> str:

@@ -47,6 +47,7 @@ from tilewright.runtime.records import (
 NO_MATCH, SLOW, FAILED = 0, 1, 2
 
 _OFFSET_BIT_OFF = (1 << 63) - 1
+_ANY_ROOM = (1 << 63) - 1
 
 
 def stub_text() -> str:
@@ -328,6 +329,7 @@ class _Attempt:
         f.jump(done)
         f.place(is_strided)
         reach.set(f.constant(1) << shift)
+        room = f.variable(_ANY_ROOM)
         with f.loop(f.load(param, PARAM["ndim"])) as axis:
             stride, extent = f.load(strides.get() + (axis << 3)), f.load(dims.get() + (axis << 3))
             elements = self.to_elements(stride, unit.get())
@@ -338,6 +340,7 @@ class _Attempt:
             with f.when(step > 0):
                 reach.set(reach.get() + step)
             self.require_rows(param, axis, elements, extent)
+            self.require_apart(param, room, elements, extent)
         with f.when(count == 0):
             reach.set(0)
             below.set(0)
@@ -357,9 +360,19 @@ class _Attempt:
         is_last = (axis + 1) == f.load(param, PARAM["ndim"])
         with f.when(is_last & (f.load(param, PARAM["last_stride_is_one"]) != 0)):
             f.require((elements == 1) | (extent <= 1), self.miss)
+
+    def require_apart(self, param: Word, room: Variable, elements: Word, extent: Word) -> None:
+        """What is written has no element twice: each axis fits into a step of the one before it.
+
+        Other orders of the axes are for the slow path to judge.
+        """
+        f, size = self.f, self.f.variable(elements)
+        with f.when(elements < 0):
+            size.set(f.constant(0) - elements)
         is_written = (f.load(param, PARAM["flags"]) & NPY_WRITEABLE) != 0
-        with f.when((elements == 0) & (extent > 1) & is_written):
-            f.jump(self.miss)
+        with f.when((extent > 1) & is_written):
+            f.require((elements != 0) & (size.get() * extent <= room.get()), self.miss)
+            room.set(size.get())
 
     def require_contiguous(self, param: Word, dims: Word, strides: Word) -> None:
         """Row-major with at least two elements, for strides in elements.

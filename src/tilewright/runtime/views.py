@@ -69,6 +69,23 @@ class View:
         low = self.address + sum(r for r in reaches if r < 0)
         return low, self.address + sum(r for r in reaches if r > 0) + self.dtype.itemsize
 
+    def repeats_elements(self) -> bool:
+        """True when two elements share bytes, as in broadcast and in overlapping windows."""
+        axes = [(abs(s), n) for s, n in zip(self.strides, self.shape) if n > 1]
+        if 0 in self.shape or not axes:
+            return False
+        axes.sort()
+        inner = [self.dtype.itemsize, *(s * n for s, n in axes)]
+        if all(step >= size for (step, _), size in zip(axes, inner)):
+            return False
+        low, high = self.span()
+        if axes[0][0] == 0 or self.nbytes > high - low:
+            return True
+        starts: Any = np.zeros((), np.int64)
+        for step, extent in axes:
+            starts = np.add.outer(starts, np.arange(extent) * step)
+        return bool((np.diff(np.sort(starts, axis=None)) < self.dtype.itemsize).any())
+
     def as_array(self) -> Array:
         """A numpy array over the same memory."""
         owner: Any = self.owner
@@ -100,14 +117,26 @@ def view_array(value: object) -> View:
         return _view_numpy(cast(Array, value), cast(object, value))
     if isinstance(value, np.generic):
         raise NotAnArray("a numpy scalar")
+    try:
+        return _view_exported(value)
+    except NotAnArray:
+        raise
+    except Exception as error:  # whatever the object itself raises is why
+        reason = str(error).partition("\n")[0]
+        raise NotAnArray(f"a {type(value).__name__} that refuses to be shared: {reason}") from None
+
+
+def _view_exported(value: object) -> View:
+    """The memory that an object of another library says it has."""
     if hasattr(value, "__dlpack__"):
         return _view_dlpack(value)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array_struct__"):
         return _view_numpy(np.asarray(value), value)
     try:
-        return _view_numpy(np.asarray(memoryview(cast(Any, value))), value)
-    except (TypeError, ValueError):
+        buffer = memoryview(cast(Any, value))
+    except TypeError:
         raise NotAnArray(describe_value(value)) from None
+    return _view_numpy(np.asarray(buffer), value)
 
 
 def is_masked(value: object) -> bool:
@@ -202,13 +231,9 @@ def _require_resolved(value: object) -> None:
 def _export(value: object) -> object:
     export = cast(Callable[..., object], cast(Any, value).__dlpack__)
     try:
-        try:
-            return export(max_version=(1, 0))
-        except TypeError:
-            return export()
-    except (BufferError, RuntimeError, ValueError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise NotAnArray(f"a {type(value).__name__} that refuses to be shared: {reason}") from None
+        return export(max_version=(1, 0))
+    except TypeError:
+        return export()
 
 
 def _view_dltensor(tensor: _DLTensor, writable: bool, value: object, capsule: object) -> View:

@@ -14,7 +14,7 @@ import pytest
 import tilewright.language as pl
 import tilewright.nki as nki
 import tilewright.nki.language as nl
-from tilewright.errors import InternalError, render
+from tilewright.errors import ArgumentTypeMismatch, InternalError, ShapeMismatch, render
 from tilewright.jit.comparing import first_difference
 from tilewright.ops import elementwise
 from tilewright.runtime import RunConfig
@@ -75,6 +75,28 @@ def test_nothing_is_said_where_both_agree() -> None:
     out = np.zeros_like(X)
     make_parsed()(X, out, config=COMPARE)
     np.testing.assert_allclose(out, np.exp(X / 2) + X / 2, rtol=1e-6)
+
+
+def test_arguments_are_refused_as_without_comparing() -> None:
+    kernel = make_parsed()
+    huge = np.broadcast_to(np.float32(0), (1 << 40, 16))
+    for value, error in ((None, ArgumentTypeMismatch), (huge, ShapeMismatch)):
+        with pytest.raises(error, match="argument 'x'"):
+            kernel(value, config=COMPARE)
+
+
+@pytest.mark.torch
+def test_tensors_that_numpy_does_not_read_are_compared() -> None:
+    import torch
+
+    @pl.jit
+    def doubled(x: pl.Tensor[[4, 8], pl.BF16], out: pl.Out[pl.Tensor[[4, 8], pl.BF16]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.add(x, x)
+        return out
+
+    x = torch.ones(4, 8, dtype=torch.bfloat16)
+    assert (doubled(x, config=COMPARE) == 2).all()
 
 
 @pytest.mark.usefixtures("wrong_exp")

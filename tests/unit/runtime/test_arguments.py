@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from tilewright import dtypes, errors
 from tilewright.abi import Manifest, ScalarParam, tensor
@@ -66,6 +67,8 @@ REFUSALS: list[tuple[type[Exception], str, Any]] = [
     (errors.ShapeMismatch, "dimension 1 must be 16", lambda x, y, o: (x, y[:, :8].copy(), o)),
     (errors.ReadOnlyOutput, "'out' is read-only", lambda x, y, o: (x, y, read_only(o))),
     (errors.StrideMismatch, "repeats", lambda x, y, o: (x, y, repeated(o))),
+    (errors.StrideMismatch, "repeats", lambda x, y, o: (x, y, as_strided(o, o.shape, (4, 4)))),
+    (errors.StrideMismatch, "repeats", lambda x, y, o: (x, y, as_strided(o, o.shape, (60, 4)))),
     (errors.OutputOverlap, "'out' overlaps argument 'x'", lambda x, y, o: (o, y, o)),
 ]  # fmt: skip
 
@@ -189,9 +192,12 @@ SCALARS: list[tuple[dtypes.DType, Any, int]] = [
     (dtypes.BF16, 1.0, 0x3F80),
     (dtypes.BF16, ml_dtypes.bfloat16(2), 0x4000),
     (dtypes.INDEX, np.array(5), 5),
+    (dtypes.FP32, 1e300, 0x7F800000),
+    (dtypes.FP16, -1e5, 0xFC00),
 ]
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("dtype", "value", "bits"), SCALARS)
 def test_a_scalar_is_encoded_in_its_word(dtype: dtypes.DType, value: Any, bits: int) -> None:
     kernel = make(
@@ -211,6 +217,7 @@ def test_a_scalar_is_encoded_in_its_word(dtype: dtypes.DType, value: Any, bits: 
         (dtypes.BOOL, 1, errors.ArgumentTypeMismatch),
         (dtypes.INT8, 200, errors.DTypeMismatch),
         (dtypes.UINT8, -1, errors.DTypeMismatch),
+        (dtypes.FP32, 10**400, errors.DTypeMismatch),
     ],
 )
 def test_a_scalar_that_does_not_fit_is_refused(
@@ -223,6 +230,60 @@ def test_a_scalar_that_does_not_fit_is_refused(
     with pytest.raises(error, match="'s' is"):
         kernel(out, value)
     assert out[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((4, 8), (32, 4)), ((4, 8), (4, 16)), ((2, 3), (12, 8)), ((4, 8), (-64, 8)), ((1, 8), (0, 4))],
+)
+def test_an_output_whose_elements_are_distinct_in_any_order_is_written(
+    shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    memory = np.zeros(256, F32)
+    x, out = np.ones(shape, F32), as_strided(memory[100:], shape, strides)
+    make_add(shape)(x, x, out)
+    assert memory.sum() == 2 * x.size
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (0, 1), (7, 1), (3, 2)])
+def test_a_strided_output_that_repeats_elements_is_refused_when_warm_too(
+    strides: tuple[int, int],
+) -> None:
+    kernel = make(store_slot_text(1), tensor("out", dtypes.INT64, (4, 8), "out", layout="strided"))
+    kernel(np.zeros((4, 8), np.int64))
+    kernel(np.zeros((8, 4), np.int64).T)
+    out = as_strided(np.zeros(64, np.int64), (4, 8), tuple(8 * s for s in strides))
+    for _ in range(2):
+        with pytest.raises(errors.StrideMismatch, match="repeats"):
+            kernel(out)
+
+
+class Exporter:
+    """What says that it has memory, and is wrong."""
+
+    def __init__(self, **given: Any) -> None:
+        self.__dict__.update(given)
+
+
+def fail(**options: Any) -> Any:
+    raise KeyError("not today")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Exporter(__array_interface__=7),
+        Exporter(__array_interface__={"shape": (4, 16)}),
+        Exporter(__array_interface__={"shape": (1 << 62, 8), "typestr": "<f4", "data": (8, False)}),
+        Exporter(__array_struct__=object()),
+        Exporter(__dlpack__=fail, __dlpack_device__=lambda: (1, 0)),
+        Exporter(__dlpack__=lambda **options: 3, __dlpack_device__=lambda: "cpu"),
+    ],
+)
+def test_an_object_that_exports_nonsense_is_refused(value: Any) -> None:
+    x, _, out = arrays(4, 16)
+    with pytest.raises(errors.ArgumentTypeMismatch, match=r"'y' is an? (object|Exporter)"):
+        make_add()(x, value, out)
 
 
 def test_buffers_and_array_interfaces_are_arrays() -> None:
