@@ -15,6 +15,7 @@ _HOMES = {
     "CacheConfig": "cache",
     "CompileProfiler": "runtime",
     "CompiledProgram": "jit",
+    "DataType": "dtypes",
     "RunConfig": "runtime",
     "cache_stats": "cache",
     "compile": "jit",

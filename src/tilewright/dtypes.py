@@ -13,8 +13,20 @@ _BY_NAME: dict[str, DType] = {}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {}
 
 
-class DType:
+class _ByName(type):
+    """Lets the class give its instances: `DataType.FP32`."""
+
+    def __getattr__(cls, name: str) -> Any:
+        found = _BY_NAME.get(name)
+        if found is None:
+            raise AttributeError(f"there is no element type '{name}'; there are {[*_BY_NAME]}")
+        return found
+
+
+class DType(metaclass=_ByName):
     """One element type. Instances are singletons: compare with `is` or `==`.
+
+    Each is also an attribute of the class, whose public name is `DataType`: `DataType.FP32`.
 
     `name` is the spelling after `pl.` (`FP32`), `bits` the logical width, `kind` the arithmetic
     family and `numpy` the storage type (sub-byte types take one byte per element in numpy).
@@ -96,6 +108,8 @@ class DType:
     def __reduce__(self) -> tuple[Any, ...]:
         return (DType.from_name, (self.name,))
 
+
+DataType = DType
 
 BOOL = DType("BOOL", 1, "bool", np.bool_, 0)
 INT4 = DType("INT4", 4, "int", ml_dtypes.int4, 15)

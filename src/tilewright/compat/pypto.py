@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import tilewright
-from tilewright import cache, dtypes, errors, ir, jit, language, passes, runtime
+from tilewright import cache, errors, ir, jit, language, passes, runtime
 from tilewright.compat.alias_module import AliasModule
 from tilewright.compat.pypto_debug import rebuild_kernel_cpp_from_pto, torch_codegen
 from tilewright.compat.pypto_devices import (
@@ -29,7 +29,7 @@ from tilewright.compat.pypto_runtime import (
     to_torch_dtype,
 )
 from tilewright.dist import DistributedWorker
-from tilewright.dtypes import DType
+from tilewright.dtypes import DataType
 from tilewright.jit import _specialize_types, compiled, decorator, driver, specializer
 from tilewright.jit import cache as keys
 from tilewright.language import distributed
@@ -37,19 +37,6 @@ from tilewright.passes import pipeline
 from tilewright.runtime import BackendType, DistributedConfig, OptimizationStrategy
 
 Contents = dict[str, Any]
-
-
-class _DataTypeMeta(type):
-    def __getattr__(cls, name: str) -> Any:
-        found = getattr(dtypes, name, None)
-        return found if isinstance(found, DType) else getattr(DType, name)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, DType)
-
-
-class DataType(metaclass=_DataTypeMeta):
-    """The element types: `DataType.FP32`; every dtype is an instance."""
 
 
 class PassManager:

@@ -8,8 +8,12 @@ from tilewright.dataclass import dataclass
 from tilewright.ir.enums import SplitMode
 
 
+class Optimization:
+    """An entry of `optimizations=`."""
+
+
 @dataclass(frozen=True)
-class Split:
+class Split(Optimization):
     """How a mixed scope is divided between the vector lanes."""
 
     mode: SplitMode
@@ -23,7 +27,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class CrossCoreSlot:
+class CrossCoreSlot(Optimization):
     """Ring depth of the automatic pipe between core kinds."""
 
     slot_num: int

@@ -80,6 +80,16 @@ class OpName:
         return emit_call(self.path, args, kwargs)
 
     @property
+    def __name__(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """How it is called, for `inspect.signature`; the first of several ways."""
+        spellings = SPELLINGS.get(self.path)
+        return spellings[0].signature if spellings else OPS[canonical(self.path) or ""].signature
+
+    @property
     def doc(self) -> str | None:
         """The documentation of the operation's page."""
         spellings = SPELLINGS.get(self.path)

@@ -9,8 +9,14 @@ from tilewright.frontend import annotations as A
 from tilewright.frontend import words
 from tilewright.frontend.decorators import function, inline, program
 from tilewright.frontend.evaluator import runs_at_compile_time
-from tilewright.frontend.hints import cross_core_slot, split
-from tilewright.frontend.surface import OpNamespace, Word, register_names
+from tilewright.frontend.hints import CrossCoreSlot, Optimization, Split, cross_core_slot, split
+from tilewright.frontend.surface import (
+    LoopWord,
+    OpNamespace,
+    ScopeWord,
+    Word,
+    register_names,
+)
 from tilewright.ir import enums
 from tilewright.ir.types import HandleType, MemRef
 
@@ -20,6 +26,7 @@ ENUMS: dict[str, Any] = {
     "ForKind": enums.ForKind,
     "FunctionType": enums.FunctionType,
     "Level": enums.Level,
+    "MaskPattern": enums.MaskPattern,
     "Mem": enums.MemorySpace,
     "MemorySpace": enums.MemorySpace,
     "PadValue": enums.PadValue,
@@ -57,12 +64,27 @@ DISTRIBUTED_ENUMS: dict[str, Any] = {
     "ReduceOp": enums.ReduceOp,
     "AtomicType": enums.AtomicType,
 }
+HINTS: dict[str, Any] = {
+    "Optimization": Optimization,
+    "Split": Split,
+    "CrossCoreSlot": CrossCoreSlot,
+    "split": split,
+    "cross_core_slot": cross_core_slot,
+}
+HEADS: dict[str, type[Word]] = {
+    **dict.fromkeys(("RangeIterator", "SpmdContext", "SplitAivContext"), LoopWord),
+    **dict.fromkeys(("AtContext", "ClusterContext"), ScopeWord),
+    "WhileIterator": Word,
+}
+"""Classes of the words that head a loop or a scope, under the names that annotations use."""
 HANDLES = ("PrefetchAsyncContext", "AsyncEvent", "AsyncSession")
 AUTO = -1
 """The base of a reserved buffer that the compiler places."""
 
 
 CORE_WORDS = (*words.BLOCK_WORDS, *words.LANE_WORDS)
+TENSOR_WORDS = (*words.BLOCK_WORDS, words.NO_DEP, words.DUMP_TAG)
+PATTERNS = {"MaskPattern": enums.MaskPattern}
 
 
 def _words() -> dict[str, Any]:
@@ -82,17 +104,17 @@ PL: dict[str, Any] = {
     **LAYOUTS,
     **DTYPES,
     **TYPES,
+    **HINTS,
+    **HEADS,
     **_words(),
     "function": function,
     "program": program,
     "inline": inline,
-    "split": split,
-    "cross_core_slot": cross_core_slot,
     "AUTO": AUTO,
     "loop": OpNamespace("pl.loop", _loop_words()),
     "op": OpNamespace("pl.op"),
-    "tile": OpNamespace("pl.tile", _named(CORE_WORDS)),
-    "tensor": OpNamespace("pl.tensor", _named((*words.BLOCK_WORDS, words.NO_DEP, words.DUMP_TAG))),
+    "tile": OpNamespace("pl.tile", {**_named(CORE_WORDS), **PATTERNS}),
+    "tensor": OpNamespace("pl.tensor", {**_named(TENSOR_WORDS), **PATTERNS}),
     **{name: HandleType(name) for name in HANDLES},
 }
 PLD: dict[str, Any] = {

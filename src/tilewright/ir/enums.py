@@ -121,6 +121,18 @@ class PadValue(Enum):
     min = "min"
 
 
+class MaskPattern(IntEnum):
+    """Which lanes of each group of four are taken, written from the highest lane down."""
+
+    P0101 = 1
+    P1010 = 2
+    P0001 = 3
+    P0010 = 4
+    P0100 = 5
+    P1000 = 6
+    P1111 = 7
+
+
 class CompactMode(Enum):
     """Compaction of a tile's storage."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
 from tilewright.dtypes import INT32, INT64, DType
@@ -31,19 +30,6 @@ from tilewright.ops.pl_elementwise import COMPARISONS
 from tilewright.ops.pl_shape import shaped_type
 from tilewright.ops.rules import GLOBAL_SPACES, require_static
 from tilewright.ops.words import dtype_of
-
-
-class MaskPattern(IntEnum):
-    """Which lanes of each group of four are taken, written from the highest lane down."""
-
-    P0101 = 1
-    P1010 = 2
-    P0001 = 3
-    P0010 = 4
-    P0100 = 5
-    P1000 = 6
-    P1111 = 7
-
 
 CMP_MODES = ("eq", "ne", "lt", "le", "gt", "ge")
 LANES: dict[int, tuple[int, int]] = {

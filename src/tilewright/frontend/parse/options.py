@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
+from tilewright.frontend.hints import Optimization
 from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.surface import LoopWord, Word, described
 from tilewright.frontend.values import is_integer
@@ -39,11 +40,19 @@ def _is_count(given: Any) -> bool:
     return is_integer(given) and not (isinstance(known, int) and known < 1)
 
 
+def _are_hints(given: Any) -> bool:
+    entries: Any = () if given is None else given
+    return isinstance(entries, (list, tuple)) and all(
+        isinstance(entry, Optimization) for entry in cast("list[Any]", entries)
+    )
+
+
 _ANYTHING: Expected = (lambda _: True, "")
 _FLAG: Expected = (lambda given: isinstance(given, bool), "True or False")
 _TEXT: Expected = (lambda given: isinstance(given, str), "a string")
+_HINTS: Expected = (_are_hints, "a list of pl.split(...) and pl.cross_core_slot(...)")
 _TASK = {
-    "optimizations": _ANYTHING,
+    "optimizations": _HINTS,
     "deps": _ANYTHING,
     "name_hint": _TEXT,
     "allow_early_resolve": _FLAG,
