@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,6 +175,14 @@ def native(fault: Fault | None) -> Any:
     return make(fault_text(fault, 0), tensor("out", pl.FP32, (1,), "out"))(array(1))
 
 
+def in_exec(cell: str | None) -> Any:
+    """A kernel that `exec` runs: a bare one, or the cell of a notebook."""
+    code = "import tilewright.language as pl\n@pl.function\ndef f(n: pl.INT64):\n    pass\n"
+    if cell is not None:
+        linecache.cache[cell] = (len(code), None, code.splitlines(keepends=True), cell)
+    exec(compile(code, cell or "<stdin>", "exec"), {})
+
+
 SCALE = "void scale(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out) { out(0) = x(0); }"
 FAILING = "int scale(tw::Tensor<const float, 1> x, tw::Tensor<float, 1> out) { return 3; }"
 
@@ -202,6 +211,7 @@ CASES: dict[type[errors.TilewrightError], Case] = {
         ("pl.static_assert(x.shape[0] == 8, 'eight rows')",), ("pl.static_assert(x.shape[0] > 8)",)
     ),
     errors.ParserSyntaxError: text(BAD_LOOP, GOOD_LOOP),
+    errors.SourceUnavailable: Case(lambda: in_exec(None), lambda: in_exec("<cell>")),
     errors.ParserTypeError: text(
         ("y: pl.Tensor[[16, 8], pl.FP32] = pl.exp(x)",),
         ("y: pl.Tensor[[16, 16], pl.FP32] = pl.exp(x)",),

@@ -105,7 +105,7 @@ RAISED_ELSEWHERE = {
     "ArgumentCountMismatch", "StrideMismatch", "ByteOrderMismatch", "ReadOnlyOutput",  # at calls
     "OutputOverlap", "IndexOutOfBounds", "DivisionByZero", "RuntimeShapeMismatch", "Deadlock",
     "VerificationError", "PartialCodegenError", "UnsupportedOnTarget", "LimitExceeded",
-    "ToolchainError",
+    "ToolchainError", "SourceUnavailable",
 }  # fmt: skip
 
 

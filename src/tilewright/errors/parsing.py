@@ -45,6 +45,22 @@ class ParserSyntaxError(ParserError):
     code = "TW101"
 
 
+class SourceUnavailable(ParserSyntaxError, OSError):
+    """The source of a function or class that is to be read is nowhere: it was typed at an
+    interactive prompt, or run by a bare `exec`.
+
+    Bad::
+
+        exec("@pl.jit\\ndef kernel(x): ...")
+
+    Good::
+
+        from kernels import kernel              # a file, or a cell of a notebook
+    """
+
+    code = "TW108"
+
+
 class ParserTypeError(ParserError, TypeError):
     """An annotation is missing, is no type, or disagrees with the value it annotates.
 

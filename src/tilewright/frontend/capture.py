@@ -16,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
 from tilewright.dataclass import dataclass
-from tilewright.errors import ParserSyntaxError
+from tilewright.errors import ParserSyntaxError, SourceUnavailable
 from tilewright.source import SourceText, Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -101,7 +101,7 @@ def first_line(node: FunctionNode) -> int:
 
 
 def capture_function(function: Callable[..., Any]) -> CapturedFunction:
-    """The definition of `function`; raises ParserSyntaxError when its source cannot be found."""
+    """The definition of `function`; raises SourceUnavailable without its source."""
     plain = inspect.unwrap(function)
     if not isinstance(plain, FunctionType):
         raise ParserSyntaxError(
@@ -141,9 +141,9 @@ def _find_block(function: FunctionType) -> CapturedFunction | None:
     return CapturedFunction(body[0], SourceText(file, text, first_line=first, indent=indent))
 
 
-def _no_source(name: str, file: str) -> ParserSyntaxError:
-    return ParserSyntaxError(
-        f"Cannot retrieve the source code of '{name}' (defined in {file})",
+def _no_source(name: str, file: str) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"cannot retrieve source code of '{name}' (defined in {file})",
         hint="Kernels are read from source: define them in a file or a notebook cell, "
         "not at an interactive prompt or in a bare exec().",
     )
