@@ -101,6 +101,11 @@ def flag(name: str, default: bool, meaning: str) -> Setting[bool]:
     return Setting(name, default, "0 or 1", _flag, meaning)
 
 
+def switch(name: str, meaning: str) -> Setting[bool]:
+    """A setting that is 1 when on; empty, like 0, counts as not set."""
+    return Setting(name, False, "0 or 1", lambda text: _flag(text or "0"), meaning)
+
+
 def path(name: str, meaning: str) -> Setting[Path | None]:
     """A setting that is a path; empty counts as not set."""
     return Setting[Path | None](name, None, "a path", _path, meaning)
@@ -126,8 +131,8 @@ CACHE_DIR = path("CACHE_DIR", "where compiled kernels are kept")
 CACHE_READONLY = flag("CACHE_READONLY", False, "read kernels from disk, write none")
 CACHE_MAX_BYTES = count("CACHE_MAX_BYTES", 1 << 30, 0, "bytes of kernels kept on disk; 0 is any")
 PROG_BUILD_DIR = path("PROG_BUILD_DIR", "write the outputs of every compilation here")
-EMIT_PTO_LOC = flag("EMIT_PTO_LOC", False, "keep source locations in compiled kernels")
-COMPILE_PROFILING = flag("COMPILE_PROFILING", False, "report where compile time goes")
+EMIT_PTO_LOC = switch("EMIT_PTO_LOC", "keep source locations in compiled kernels")
+COMPILE_PROFILING = switch("COMPILE_PROFILING", "report where compile time goes")
 VERIFY_LEVEL = level(
     "VERIFY_LEVEL", "basic", ("none", "basic", "roundtrip"), "how much is verified between passes"
 )
@@ -142,7 +147,7 @@ LOG_LEVEL = level(
 )
 GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
-COMPARE = flag("COMPARE", False, "run the interpreter beside compiled code, and compare")
-FULL_TRACEBACK = flag("FULL_TRACEBACK", False, "show our frames in tracebacks")
+COMPARE = switch("COMPARE", "run the interpreter beside compiled code, and compare")
+FULL_TRACEBACK = switch("FULL_TRACEBACK", "show our frames in tracebacks")
 CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")

@@ -29,6 +29,18 @@ def test_a_flag_is_exactly_0_or_1(monkeypatch: pytest.MonkeyPatch, value: str) -
         settings.CACHE.read()
 
 
+@pytest.mark.parametrize("setting", [settings.EMIT_PTO_LOC, settings.COMPILE_PROFILING])
+def test_an_empty_switch_is_off(
+    monkeypatch: pytest.MonkeyPatch, setting: settings.Setting[bool]
+) -> None:
+    for text, is_on in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv(f"PYPTO_{setting.name}", text)
+        assert setting.read() is is_on
+    monkeypatch.setenv(f"PYPTO_{setting.name}", "on")
+    with pytest.raises(ValueError, match="0 or 1 is accepted"):
+        setting.read()
+
+
 def test_an_error_names_the_alias_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYPTO_COMPILE_PROFILING", "on")
     with pytest.raises(ValueError, match="PYPTO_COMPILE_PROFILING='on'"):

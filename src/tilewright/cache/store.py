@@ -73,6 +73,7 @@ class Store:
         self.root = Path(root)
         self.readonly = readonly
         self.max_bytes = max_bytes
+        self._rejected: set[Path] = set()
 
     @cached_property
     def is_trusted(self) -> bool:
@@ -110,9 +111,12 @@ class Store:
         return entry
 
     def reject(self, digest: str, state: State, reason: str) -> None:
-        """Counts an entry that is there and cannot be used, and warns of it once."""
-        stats.count("invalid_entries")
-        warn_once(self.path(digest, state), reason)
+        """Counts, once a request, an entry that is there and cannot be used; warns of it once."""
+        path = self.path(digest, state)
+        if path not in self._rejected:
+            self._rejected.add(path)
+            stats.count("invalid_entries")
+        warn_once(path, reason)
 
     def publish(self, entry: Entry) -> bool:
         """Writes an entry, whole or not at all; False where the root cannot be written."""

@@ -101,7 +101,7 @@ def warm_module(module: str, path: Path, track: Track = iter) -> dict[str, Any]:
 
 def read_plans(module: Any, data: Any) -> list[Plan]:
     """The requests of a warm-up file; raises BadWarmup naming the first wrong one."""
-    file = _record("the file", data)
+    file = _record("the file", data, ("schema_version", "cache", "requests"))
     version, policy = file.get("schema_version"), dict(_record("cache", file.get("cache", {})))
     if version != SCHEMA_VERSION:
         raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {version}")
@@ -121,10 +121,14 @@ def read_plans(module: Any, data: Any) -> list[Plan]:
     return plans
 
 
-def _record(what: str, given: Any) -> Mapping[str, Any]:
+def _record(what: str, given: Any, names: Sequence[str] = ()) -> Mapping[str, Any]:
     if not isinstance(given, dict):
         raise BadWarmup(f"{what} is {given!r}, not an object with names")
-    return cast("Mapping[str, Any]", given)
+    record = cast("Mapping[str, Any]", given)
+    for name in record if names else ():
+        if name not in names:
+            raise BadWarmup(f"{what} has an unknown name {name!r}; known are {', '.join(names)}")
+    return record
 
 
 def _part(request: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -132,7 +136,7 @@ def _part(request: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _plan(module: Any, given: Any, cache: CacheConfig) -> Plan:
-    request = _record("it", given)
+    request = _record("it", given, ("kernel", "run_config", "tensors", "scalars"))
     kernel = getattr(module, request["kernel"], None)
     if not isinstance(kernel, JITFunction):
         raise ValueError(f"{module.__name__} has no kernel '{request['kernel']}'")
