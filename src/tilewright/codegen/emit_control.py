@@ -84,7 +84,7 @@ def emit_for(e: Emitter, op: Operation) -> None:
 
 def may_leave(e: Emitter, op: Operation) -> bool:
     """Whether a nest may be a function: inside of one, nothing is shared with other threads."""
-    if e.lanes is not None or e.window is not None:
+    if e.lanes is not None:
         return False
     return isinstance(e, CellEmitter) or not is_long(estimate_one(op))
 

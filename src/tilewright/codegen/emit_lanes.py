@@ -32,8 +32,6 @@ def emit_lanes(e: Emitter, op: Operation) -> None:
         raise InternalError("a lanes loop stands inside another")
     low, high = (e.num(value) for value in op.operands[:2])
     count = e.index.maximum(e.index.sub(high, low), 0)
-    if e.window is not None:
-        low, count = e.window
     work = estimate_one(op)
     outermost = e.depth == 0 and not isinstance(e, CellEmitter)
     if outermost and is_long(work) and has_independent_lanes(op):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, emits
-from tilewright.codegen.epilogue import Epilogue, write_epilogue
+from tilewright.codegen.epilogue import LaneEpilogue, write_panel
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.matmul import Matmul, choose_plan, require_matmul, workspace_bytes
@@ -112,28 +112,30 @@ def known(num: Num) -> int | None:
 class Call:
     """A matmul with its operands in registers.
 
-    `epilogue` is a function and its environment, or nothing; `origin` the row and column of the
-    whole that its first ones are.
+    With an epilogue, `env` is the environment of what comes after the product, `panel` a function
+    of rows if it is one; `origin` is the row and column of the whole that its first ones are.
     """
 
     pointers: tuple[str, str, str]
     sizes: tuple[Num, Num, Num]
     strides: tuple[Num, Num, Num]
     accumulate: bool
-    epilogue: tuple[str, str] | None = None
+    env: str = ""
+    panel: str = ""
     origin: tuple[Num, Num] = (0, 0)
 
     def write(self, e: Emitter, spec: Matmul, work: str) -> None:
         """The call of the matmul function of `spec`."""
-        symbol = require_matmul(e.module, replace(spec, has_epilogue=self.epilogue is not None))
+        symbol = require_matmul(e.module, spec)
         parts: list[str] = []
         for pointer, stride in zip(self.pointers, self.strides, strict=True):
             parts += [f"ptr {pointer}", f"i64 {stride}"]
         parts += [f"i64 {size}" for size in self.sizes]
         parts += [f"ptr {work}", f"i1 {'true' if self.accumulate else 'false'}"]
-        if self.epilogue is not None:
-            parts += [f"ptr {self.epilogue[0]}", f"ptr {self.epilogue[1]}", "ptr %ctx"]
-            parts += [f"i64 {place}" for place in self.origin]
+        if spec.has_epilogue:
+            parts += [f"ptr {self.env}", "ptr %ctx", *(f"i64 {place}" for place in self.origin)]
+        if spec.has_panels:
+            parts.append(f"ptr {self.panel}")
         e.text.do(f"call fastcc void {symbol}({', '.join(parts)})")
 
 
@@ -154,20 +156,29 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
     is_alone = isinstance(e, CellEmitter) or e.lanes is not None or not is_long(work)
     grid = None if is_alone else grid_of(problem, e.module.isa)
     call = Call(pointers, problem.sizes, problem.strides, op.attrs["accumulate"])
+    specs = [problem.spec] if grid is None else [grid.spec, grid.last]
     epilogue = e.shared.epilogues.get(op)
-    if epilogue is not None and may_follow(epilogue, problem, grid, e.module.isa):
-        call = replace(call, epilogue=write_epilogue(e, epilogue))
+    if epilogue is not None and not problem.swapped:
+        if epilogue.lanes is not None:
+            finish = LaneEpilogue(e, epilogue)
+            specs = [replace(spec, finish=finish) for spec in specs]
+            for spec in specs:
+                require_matmul(e.module, spec)
+            call = replace(call, env=finish.environment.store(e))
+        elif has_whole_rows(problem, grid, e.module.isa):
+            panel, env = write_panel(e, epilogue)
+            specs = [replace(spec, has_panels=True) for spec in specs]
+            call = replace(call, env=env, panel=panel)
     if grid is None:
-        call.write(e, problem.spec, e.index.place(e.arena, e.scratch(op), "i8"))
+        call.write(e, specs[0], e.index.place(e.arena, e.scratch(op), "i8"))
     else:
+        grid = replace(grid, spec=specs[0], last=specs[1])
         GridWriter(e, problem, call, grid).write(e.scratch(op), work)
 
 
-def may_follow(epilogue: Epilogue, problem: Problem, grid: Grid | None, isa: Isa) -> bool:
-    """Whether its panels are rows of C, and whole ones where the epilogue needs them."""
+def has_whole_rows(problem: Problem, grid: Grid | None, isa: Isa) -> bool:
+    """Whether the panels of a product are whole rows of it."""
     n = problem.sizes[1]
-    if problem.swapped or epilogue.splits:
-        return not problem.swapped
     columns = choose_plan(problem.spec, isa).columns if grid is None else grid.columns
     return isinstance(n, int) and n <= columns
 
@@ -329,10 +340,8 @@ class GridWriter:
             index.minimum(index.sub(n, column), self.grid.columns),
             k,
         )
-        epilogue = call.epilogue
-        if epilogue is not None:
-            epilogue = (epilogue[0], cell.capture(epilogue[1], "ptr"))
-        return Call(pointers, sizes, (ldc, lda, ldb), call.accumulate, epilogue, (row, column))
+        strides, env = (ldc, lda, ldb), cell.capture(call.env, "ptr") if call.env else ""
+        return Call(pointers, sizes, strides, call.accumulate, env, call.panel, (row, column))
 
 
 def as_matrix(buffer: Buffer) -> Matrix:

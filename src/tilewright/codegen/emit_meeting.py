@@ -21,7 +21,7 @@ from tilewright.abi import (
 )
 from tilewright.codegen.emit_faults import faulting, leave, leave_unless_zero
 from tilewright.codegen.emit_memory import Address
-from tilewright.codegen.emit_parallel import CellEmitter, store_environment
+from tilewright.codegen.emit_parallel import CellEmitter
 from tilewright.codegen.emitter import Emitter, emits
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import Buffer, Uniform
@@ -63,7 +63,7 @@ def emit_crew(e: Emitter, op: Operation, start: Num, count: Num) -> None:
         cell.depth -= 1
         cell.dims.pop()
     symbol = cell.close("crew")
-    env = store_environment(e, cell)
+    env = cell.environment.store(e)
     run = comm_field(e.text, "together")
     crew = CREWS.index(dict(op.attrs["attrs"])["crew"])
     arguments = f"ptr %ctx, ptr {symbol}, ptr {env}, i64 {count}, i64 {crew}"

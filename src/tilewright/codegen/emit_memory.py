@@ -166,6 +166,9 @@ def emit_load(e: Emitter, op: Operation) -> None:
     """One element, or one per lane; zero where the mask does not hold."""
     value, indices, mask = op.operands
     buffer = e.buffer(value)
+    if value in e.held:
+        e.define(op.result, Varying(load_held(e, buffer.dtype, e.held[value], mask)))
+        return
     address = Address(e, buffer, indices)
     if address.kind == "scalar" and loads_once(e, mask):
         e.define(op.result, Uniform(load_scalar(e, buffer.dtype, address, mask)))
@@ -184,6 +187,17 @@ def emit_load(e: Emitter, op: Operation) -> None:
             for pointers, mask_ref in zip(address.pointers(), masks, strict=True)
         )
     e.define(op.result, Varying(refs))
+
+
+def load_held(e: Emitter, dtype: str, held: tuple[str, ...], mask: Value | None) -> tuple[str, ...]:
+    """Elements that are in registers already."""
+    if mask is None:
+        return held
+    kind, zero = register_type(dtype, LANES), constant(0, dtype, LANES)
+    return tuple(
+        e.text.let(f"select {MASK} {holds}, {kind} {ref}, {kind} {zero}")
+        for ref, holds in zip(held, e.vectors(mask), strict=True)
+    )
 
 
 def loads_once(e: Emitter, mask: Value | None) -> bool:

@@ -10,7 +10,7 @@ from tilewright.codegen.emitter import Emitter, dtype_name
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import Buffer, Const, Operand, Uniform
-from tilewright.codegen.text import NAMELESS
+from tilewright.codegen.text import NAMELESS, Text
 from tilewright.codegen.work import Work, estimate, times, trip_count
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol
@@ -41,34 +41,58 @@ def is_long(work: Work) -> bool:
     return known >= WORTHWHILE_NS or any(symbols for symbols in work)
 
 
+class Environment:
+    """Registers of an enclosing function, which inner functions find in memory, by slot."""
+
+    def __init__(self) -> None:
+        self.slots: dict[tuple[str, str], int] = {}
+
+    def slot(self, element: str, ref: str) -> int:
+        """Where a register of this type is."""
+        return self.slots.setdefault((element, ref), len(self.slots))
+
+    def store(self, e: Emitter) -> str:
+        """Writes all of them, in memory of the frame of the function that `e` writes."""
+        env = e.text.fresh()
+        e.text.entry.append(f"{env} = alloca i64, i64 {max(1, len(self.slots))}, align 8")
+        for (element, ref), slot in self.slots.items():
+            place = e.index.place(env, slot, "i64")
+            if element == "i1":
+                element, ref = "i8", e.text.let(f"zext i1 {ref} to i8")
+            e.text.do(f"store {element} {ref}, ptr {place}, align 8")
+        return env
+
+
 class CellEmitter(Emitter):
     """Writes the function of a parallel loop; what it needs from outside comes in `%env`."""
 
     parameters = "ptr %env, ptr %ctx, i64 %begin, i64 %end"
 
-    def __init__(self, outer: Emitter) -> None:
+    def __init__(
+        self, outer: Emitter, text: Text | None = None, environment: Environment | None = None
+    ) -> None:
         header = f"define internal i32 {NAMELESS}({self.parameters}) #0"
-        super().__init__(outer.module, header, outer.shared)
+        super().__init__(text or Text(outer.module, header), outer.shared)
         self.outer = outer
-        self.captured: dict[str, tuple[str, int]] = {}
+        self.environment = environment or Environment()
+        self.captured: dict[str, str] = {}
         self.names: set[str] = set()
-        self.passed: list[tuple[str, str]] = []
         self.loads: list[str] = []
         self.depth = outer.depth
+        self.slot = len(self.text.lines)
         self.text.do("")
 
     def capture(self, ref: str, element: str) -> str:
         """A register of the enclosing function, passed through the environment."""
         found = self.captured.get(ref)
         if found is None:
-            name, place = self.text.fresh(), self.text.fresh()
-            slot = len(self.passed)
+            found, place = self.text.fresh(), self.text.fresh()
+            slot = self.environment.slot(element, ref)
             self.loads.append(f"{place} = getelementptr i64, ptr %env, i64 {slot}")
-            self.loads.append(f"{name} = load {element}, ptr {place}, align 8")
-            found = self.captured[ref] = (name, slot)
-            self.names.add(name)
-            self.passed.append((element, ref))
-        return found[0]
+            self.loads.append(f"{found} = load {element}, ptr {place}, align 8")
+            self.captured[ref] = found
+            self.names.add(found)
+        return found
 
     def is_hoistable(self, ref: Num) -> bool:
         """Whether a scalar is known before the lanes loop begins; what was captured always is."""
@@ -115,10 +139,14 @@ class CellEmitter(Emitter):
         """Where in the arena an operation has its scratch."""
         return self.capture_num(self.outer.scratch(op))
 
+    def bring(self) -> None:
+        """The captures go where this emitter began."""
+        self.text.lines[self.slot] = "\n".join(self.loads)
+
     def close(self, name: str) -> str:
-        """End the function: its captures go to the top. Gives its symbol, which starts `name`."""
+        """End the function. Gives its symbol, which starts `name`."""
         self.succeed()
-        self.text.lines[0] = "\n".join(self.loads)
+        self.bring()
         return self.module.share(self.text, name)
 
 
@@ -131,7 +159,7 @@ def run_cells(
     with cell.text.loop("%begin", "%end", 1) as state:
         write(cell, state.counter)
     symbol = cell.close("cells")
-    env = store_environment(e, cell)
+    env = cell.environment.store(e)
     status = choose_runner(e, symbol, env, count, work)
     leave_unless_zero(e, status)
 
@@ -148,20 +176,8 @@ def call_nest(e: Emitter, write: Callable[[CellEmitter], None]) -> None:
     nest.bind_scratch()
     write(nest)
     symbol = nest.close("nest")
-    env = store_environment(e, nest)
+    env = nest.environment.store(e)
     leave_unless_zero(e, e.text.let(f"call i32 {symbol}(ptr {env}, ptr %ctx)"))
-
-
-def store_environment(e: Emitter, cell: CellEmitter) -> str:
-    """The captured registers in memory of this function's frame."""
-    env = e.text.fresh()
-    e.text.entry.append(f"{env} = alloca i64, i64 {max(1, len(cell.passed))}, align 8")
-    for slot, (element, ref) in enumerate(cell.passed):
-        place = e.index.place(env, slot, "i64")
-        if element == "i1":
-            element, ref = "i8", e.text.let(f"zext i1 {ref} to i8")
-        e.text.do(f"store {element} {ref}, ptr {place}, align 8")
-    return env
 
 
 def choose_runner(e: Emitter, symbol: str, env: str, count: Num, work: Work) -> str:

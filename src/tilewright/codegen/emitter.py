@@ -15,7 +15,7 @@ from tilewright.codegen.arena import Layout
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
-from tilewright.codegen.text import Module, Text, type_text, vector_text
+from tilewright.codegen.text import Text, type_text, vector_text
 from tilewright.codegen.words import cast, register_type
 from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError, TilewrightError
@@ -87,19 +87,19 @@ class Shared:
 class Emitter:
     """Writes one function. `values` says what each IR value is; `symbols` what extents are.
 
-    With a `window` of (first, count), loops over lanes run over these lanes only.
+    `held` are buffers whose elements are in registers: those of the lanes being written.
     """
 
-    def __init__(self, module: Module, header: str, shared: Shared) -> None:
-        self.module = module
+    def __init__(self, text: Text, shared: Shared) -> None:
+        self.module = text.module
         self.shared = shared
-        self.text = Text(module, header)
-        self.index = Index(self.text)
+        self.text = text
+        self.index = Index(text)
         self.values: dict[Value, Operand | Buffer] = {}
         self.symbols: dict[Symbol, Num] = {}
         self.dims: list[dict[Expr, Num]] = [{}]
         self.lanes: LaneState | None = None
-        self.window: tuple[Num, Num] | None = None
+        self.held: dict[Value, tuple[str, ...]] = {}
         self.arena = ""
         self.depth = 0
         self.dynamic: dict[Operation, Num] = {}
@@ -289,17 +289,20 @@ class Emitter:
             if op.opdef.terminator:
                 self.dims.pop()
                 return op
-            if op in self.shared.written:
-                continue
-            handler = HANDLERS.get(op.opdef)
-            if handler is None:
-                raise InternalError(f"{op.opdef.name} reached code generation")
-            try:
-                handler(self, op)
-            except TilewrightError as error:
-                error.locate(op.span)
-                raise
+            if op not in self.shared.written:
+                self.operation(op)
         raise InternalError("a block has no terminator")
+
+    def operation(self, op: Operation) -> None:
+        """Writes one operation."""
+        handler = HANDLERS.get(op.opdef)
+        if handler is None:
+            raise InternalError(f"{op.opdef.name} reached code generation")
+        try:
+            handler(self, op)
+        except TilewrightError as error:
+            error.locate(op.span)
+            raise
 
     def site(self, op: Operation) -> int:
         """The number under which the run time finds the author's line of `op`."""

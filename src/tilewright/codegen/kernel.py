@@ -26,7 +26,7 @@ from tilewright.codegen.machine import compile_text
 from tilewright.codegen.operands import Buffer, Uniform
 from tilewright.codegen.repeats import find_repeated
 from tilewright.codegen.streaming import alignment_mask, streamed_buffers
-from tilewright.codegen.text import Module
+from tilewright.codegen.text import Module, Text
 from tilewright.codegen.work import Work, estimate
 from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError
@@ -77,7 +77,7 @@ def emit_kernel(
     shared = Shared(layout, epilogues, repeated=find_repeated(function.body))
     module = Module(isa)
     header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
-    emitter = Emitter(module, header, shared)
+    emitter = Emitter(Text(module, header), shared)
     writer = KernelWriter(emitter, function, signature)
     writer.write()
     module.add(emitter.text)

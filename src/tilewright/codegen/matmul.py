@@ -17,7 +17,7 @@ from tilewright.codegen.byte_packing import (
 )
 from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.index import Index, Num
-from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
+from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, Finish, require_block
 from tilewright.codegen.packing import (
     is_narrow,
     require_pack_columns,
@@ -25,7 +25,7 @@ from tilewright.codegen.packing import (
     require_widen,
     source_element,
 )
-from tilewright.codegen.text import Module, Text
+from tilewright.codegen.text import NAMELESS, Module, Text
 from tilewright.dataclass import dataclass
 from tilewright.target import Isa
 
@@ -33,7 +33,8 @@ PARAMETERS = (
     "ptr %c, i64 %ldc, ptr %a, i64 %lda, ptr %b, i64 %ldb, "
     "i64 %m, i64 %n, i64 %k, ptr %work, i1 %accumulate"
 )
-EPILOGUE = ", ptr %epilogue, ptr %env, ptr %ctx, i64 %row, i64 %column"
+EPILOGUE = ", ptr %env, ptr %ctx, i64 %row, i64 %column"
+PANEL = ", ptr %panel"
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 4096, 4
 
@@ -51,9 +52,10 @@ class Matmul:
 
     `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
     `lda` and `ldb` are the strides of the other axis. C has unit stride along n. `packs` overrides
-    the choice whether a B that could be read in place is packed. With an epilogue, the function
-    takes `EPILOGUE`, too: what it calls for rows and columns that are complete (see epilogue.py),
-    and which row and column of the whole its first ones are.
+    the choice whether a B that could be read in place is packed. With an epilogue, which is a
+    `finish` of the registers or called for panels of rows, the function takes `EPILOGUE`, too:
+    which row and column of the whole its first ones are; then `PANEL`, what it calls for rows that
+    are complete (see epilogue.py).
     """
 
     a_dtype: str
@@ -66,12 +68,18 @@ class Matmul:
     lda: int | None = None
     ldb: int | None = None
     packs: bool | None = None
-    has_epilogue: bool = False
+    has_panels: bool = False
+    finish: Finish | None = None
+
+    @property
+    def has_epilogue(self) -> bool:
+        """Whether something comes after the product, of either kind."""
+        return self.has_panels or self.finish is not None
 
     @property
     def parameters(self) -> str:
         """The parameters of the function."""
-        return PARAMETERS + EPILOGUE * self.has_epilogue
+        return PARAMETERS + EPILOGUE * self.has_epilogue + PANEL * self.has_panels
 
     @property
     def symbol(self) -> str:
@@ -80,7 +88,7 @@ class Matmul:
             "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
         )
         layout = self.a_major + self.b_major + {None: "", True: "p", False: "u"}[self.packs]
-        layout += "e" * self.has_epilogue
+        layout += "e" * self.has_panels
         return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{layout}.{sizes}"
 
     @property
@@ -179,9 +187,14 @@ def workspace_bytes(spec: Matmul, isa: Isa) -> int:
 
 
 def require_matmul(module: Module, spec: Matmul) -> str:
-    """The symbol of a matmul function with `PARAMETERS`, defined in `module`."""
-    module.require(spec.symbol, lambda m: MatmulWriter(m, spec).write())
-    return spec.symbol
+    """The symbol of the matmul function of `spec`, defined in `module`."""
+    finish = spec.finish
+    if finish is None:
+        module.require(spec.symbol, lambda m: MatmulWriter(m, spec).write().finish())
+        return spec.symbol
+    if spec not in finish.symbols:
+        finish.symbols[spec] = module.share(MatmulWriter(module, spec).write(), "finished.matmul")
+    return finish.symbols[spec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +215,8 @@ class MatmulWriter:
     def __init__(self, module: Module, spec: Matmul) -> None:
         self.module, self.spec = module, spec
         self.plan = choose_plan(spec, module.isa)
-        self.text = Text(module, f"define internal fastcc void {spec.symbol}({spec.parameters}) #1")
+        symbol = spec.symbol if spec.finish is None else NAMELESS
+        self.text = Text(module, f"define internal fastcc void {symbol}({spec.parameters}) #1")
         self.index = Index(self.text)
         self.m: Num = "%m" if spec.m is None else spec.m
         self.n: Num = "%n" if spec.n is None else spec.n
@@ -210,7 +224,7 @@ class MatmulWriter:
         self.lda: Num = "%lda" if spec.lda is None else spec.lda
         self.ldb: Num = "%ldb" if spec.ldb is None else spec.ldb
 
-    def write(self) -> str:
+    def write(self) -> Text:
         """The definition."""
         plan, index = self.plan, self.index
         if plan.packs is None and self.spec.m is None:
@@ -229,7 +243,7 @@ class MatmulWriter:
             with self.text.when(self.text.let(f"icmp sgt i64 {rest}, 0")):
                 self.column_block(whole, rest)
         self.text.do("ret void")
-        return self.text.finish()
+        return self.text
 
     def single_row(self) -> None:
         """One row, found at run time, has a function of its own."""
@@ -275,8 +289,8 @@ class MatmulWriter:
         done = self.completion(k, depth)
         for rows, low, high in self.row_ranges():
             with self.index.steps(low, high, rows) as row:
-                self.row_panel(rows, row, column, columns, k, depth, start, panels)
-                self.call_epilogue(done, rows, row, column, columns)
+                self.row_panel(rows, row, column, columns, k, depth, start, panels, done)
+                self.call_panel(done, rows, row)
 
     def completion(self, k: Num, depth: Num) -> str:
         """An i1: whether this block of k is the last; "" where nobody asks."""
@@ -287,16 +301,14 @@ class MatmulWriter:
             return "true" if end >= self.k else "false"
         return self.text.let(f"icmp sge i64 {end}, {self.k}")
 
-    def call_epilogue(self, done: str, rows: int, row: Num, column: Num, columns: Num) -> None:
-        """What comes after the product, on a panel that is complete."""
-        if done in ("", "false"):
+    def call_panel(self, done: str, rows: int, row: Num) -> None:
+        """What comes after the product, on rows that are complete."""
+        if not self.spec.has_panels:
             return
-        index = self.index
-        begin = index.add("%row", row)
-        arguments = f"ptr %env, ptr %ctx, i64 {begin}, i64 {index.add(begin, rows)}"
-        arguments += f", i64 {index.add('%column', column)}, i64 {columns}"
+        begin = self.index.add("%row", row)
+        arguments = f"ptr %env, ptr %ctx, i64 {begin}, i64 {self.index.add(begin, rows)}"
         with self.text.when(done):
-            self.text.do(f"call i32 %epilogue({arguments})")
+            self.text.do(f"call i32 %panel({arguments})")
 
     def row_ranges(self) -> list[tuple[int, Num, Num]]:
         """(rows per step, first row, end): full register blocks, then what is left."""
@@ -367,9 +379,10 @@ class MatmulWriter:
         depth: Num,
         start: str,
         panels: Panels,
+        done: str,
     ) -> None:
         """`rows` rows of C against all panels of the block of B."""
-        index, plan = self.index, self.plan
+        index, plan, finish = self.index, self.plan, self.spec.finish
         a, ai, ak = self.a_panel(rows, row, k, depth)
         c = index.place("%c", index.add(index.mul(row, "%ldc"), column), self.spec.element)
 
@@ -387,17 +400,23 @@ class MatmulWriter:
                 unroll=4 if main else 2,
                 rest=not isinstance(self.k, int) or self.k % (4 * plan.group) != 0,
                 dot=plan.dot,
+                ends=done == "true",
             )
-            symbol = require_block(self.module, block)
+            symbol = require_block(self.module, block, finish)
             offset = index.add(index.mul(panel, panels.scale), inside)
             b = index.place(panels.base, offset, element)
             place = index.place(c, index.add(panel, inside), element)
-            self.text.do(
-                f"call fastcc void {symbol}(ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, "
-                f"ptr {b}, i64 {stride}, i64 {steps}, i1 {start}, i64 {left}, ptr {bias})"
+            arguments = (
+                f"ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, ptr {b}, i64 {stride}, "
+                f"i64 {steps}, i1 {start}, i64 {left}, ptr {bias}"
             )
+            if finish is not None:
+                first = index.add("%column", index.add(column, index.add(panel, inside)))
+                arguments += f", i1 {done}, ptr %env, ptr %ctx, i64 {top}, i64 {first}"
+            self.text.do(f"call fastcc void {symbol}({arguments})")
 
         steps = self.groups(depth)
+        top = index.add("%row", row) if finish is not None else 0
         bias = index.place("%work", self.bias_offset(), "i8") if plan.dot else "null"
         whole = index.round_down(columns, plan.width)
         if whole != 0:

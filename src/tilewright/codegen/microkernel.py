@@ -6,9 +6,10 @@ add, wrapping.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from tilewright.codegen.lanes import Lanes, fma
-from tilewright.codegen.text import Module, Text, vector_text
+from tilewright.codegen.text import NAMELESS, Module, Text, vector_text
 from tilewright.dataclass import dataclass
 
 LANES = 16
@@ -16,6 +17,7 @@ PARAMETERS = (
     "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail, "
     "ptr %bias"
 )
+FINISH = ", i1 %last, ptr %env, ptr %ctx, i64 %row, i64 %column"
 
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
 FULL, RUNTIME = 0, -1
@@ -28,7 +30,7 @@ class Block:
     At least one of `ai` and `ak` is 1. `tail` is FULL, RUNTIME or the columns of the last vector.
     Without `rest`, k is always a multiple of `unroll`. With `dot`, an element is four bytes along k
     and a step multiplies and adds all four; "a" or "b" is the operand whose bytes are unsigned, and
-    every row starts with its number in `%bias` added.
+    every row starts with its number in `%bias` added. A block that `ends` always ends the chains.
     """
 
     rows: int
@@ -41,6 +43,7 @@ class Block:
     unroll: int = 4
     rest: bool = True
     dot: str = ""
+    ends: bool = False
 
     @property
     def symbol(self) -> str:
@@ -53,23 +56,46 @@ class Block:
         )
 
 
-def require_block(module: Module, block: Block) -> str:
+class Finish(Protocol):
+    """What is made of accumulators, in their registers, when their chains are complete.
+
+    A micro-kernel that has one takes `FINISH`, too: whether the chains end with this call, and
+    which row and column of the whole the first ones are. Its accumulators are stored where the
+    chains go on, or somebody else reads C: `keeps`. `symbols` are functions made for it.
+    """
+
+    keeps: bool
+    symbols: dict[object, str]
+
+    def write(self, text: Text, rows: Sequence[Sequence[str]], kind: str, mask: str) -> None:
+        """Writes the code for `rows` of accumulators of one kind; `mask` is the last vector's."""
+        ...
+
+
+def require_block(module: Module, block: Block, finish: Finish | None = None) -> str:
     """The symbol of a micro-kernel, defined in `module`."""
-    module.require(block.symbol, lambda m: BlockWriter(m, block).write())
-    return block.symbol
+    if finish is None:
+        module.require(block.symbol, lambda m: BlockWriter(m, block).write().finish())
+        return block.symbol
+    if block not in finish.symbols:
+        text = BlockWriter(module, block, finish).write()
+        finish.symbols[block] = module.share(text, "finished.block")
+    return finish.symbols[block]
 
 
 class BlockWriter:
     """Writes one micro-kernel."""
 
-    def __init__(self, module: Module, block: Block) -> None:
-        self.block = block
-        header = f"define internal fastcc void {block.symbol}({PARAMETERS}) #1"
-        self.text = Text(module, header)
+    def __init__(self, module: Module, block: Block, finish: Finish | None = None) -> None:
+        self.block, self.finish = block, finish
+        parameters, symbol = PARAMETERS, block.symbol
+        if finish is not None:
+            parameters, symbol = PARAMETERS + FINISH, NAMELESS
+        self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
         self.kind = f"<{LANES} x {block.element}>"
         self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
 
-    def write(self) -> str:
+    def write(self) -> Text:
         """The definition."""
         text = self.text
         self.mask = self.tail_mask()
@@ -82,10 +108,30 @@ class BlockWriter:
         state = self.reduce(state, "0", whole, unroll)
         if self.block.rest:
             state = self.reduce(state, whole, "%k", 1)
-        for (_, v), place, (_, value) in zip(self.cells, self.places, state[2:], strict=True):
-            self.store(place, v, value)
+        accumulators = [value for _, value in state[2:]]
+        if self.finish is None:
+            self.store_all(accumulators)
+        else:
+            self.finish_all(self.finish, accumulators)
         text.do("ret void")
-        return text.finish()
+        return text
+
+    def store_all(self, accumulators: list[str]) -> None:
+        """Store the accumulators in C."""
+        for (_, v), place, value in zip(self.cells, self.places, accumulators, strict=True):
+            self.store(place, v, value)
+
+    def finish_all(self, finish: Finish, accumulators: list[str]) -> None:
+        """What comes after the product, where it is complete; else store them."""
+        text, wide = self.text, self.block.vectors
+        rows = [accumulators[at : at + wide] for at in range(0, len(accumulators), wide)]
+        if finish.keeps:
+            self.store_all(accumulators)
+        elif not self.block.ends:
+            with text.when(text.let("xor i1 %last, true")):
+                self.store_all(accumulators)
+        with text.when("true" if self.block.ends else "%last"):
+            finish.write(text, rows, self.kind, self.mask)
 
     def tail_mask(self) -> str:
         """Which lanes of the last vector exist; "" if all do."""
