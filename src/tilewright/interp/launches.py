@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.dataclass import dataclass
 from tilewright.errors import IndexOutOfBounds
 from tilewright.interp.meeting import Symmetric
-from tilewright.interp.participants import Actor, run_together
+from tilewright.interp.participants import Actor, Place, place_of_caller, run_together
 from tilewright.interp.rings import Group
 from tilewright.interp.support import overlap
 from tilewright.ops.participant import participant
@@ -24,18 +24,80 @@ from tilewright.ops.participant import participant
 Function = Callable[..., Any]
 
 
-@dataclass
+@dataclass(eq=False)
 class Launch:
-    """Something started: what it gives once it has run, and its task id."""
+    """Something started: what it returns once it has run, for each lane, and its task id."""
 
     function: Function
     args: tuple[Any, ...]
     id: Any = 0
-    results: Any = None
+    returned: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    @property
+    def results(self) -> Any:
+        """What it returns; of two lanes, what the first one does."""
+        return self.returned[min(self.returned)]
 
     def run(self, args: tuple[Any, ...] | None = None) -> None:
-        """Runs it now."""
-        self.results = self.function(*(self.args if args is None else args))
+        """Runs it now, once what others return to it is there."""
+        given = self.args if args is None else args
+        found = self.function(*map(got, given))
+        self.returned[participant().lane] = found
+
+
+class Given:
+    """A value that a group knows once its sides run: each lane gets it by itself."""
+
+    def get(self) -> Any:
+        """The value; waits until it is there."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Returned(Given):
+    """One result of a launch; `place` is the line of it."""
+
+    launch: Launch
+    position: int
+    is_vector: bool
+    place: Place | None
+
+    def get(self) -> Any:
+        """The result, once it is there: a lane gets its own, the cube core the first lane's."""
+        lane = participant().lane if self.is_vector else 0
+        who = "vector lane 0" if self.is_vector else "the cube core"
+        actor = me()
+        actor.place = self.place
+        actor.wait(lambda: lane in self.launch.returned, f"what {who} returns")
+        return self.launch.returned[lane][self.position]
+
+
+@dataclass
+class Computed(Given):
+    """One result of what a group does with given values; `evaluate` gives all of them."""
+
+    evaluate: Function
+    position: int
+    known: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def get(self) -> Any:
+        """The result, computed once by each lane."""
+        lane = participant().lane
+        if lane not in self.known:
+            self.known[lane] = self.evaluate()[self.position]
+        return self.known[lane]
+
+
+def got(value: Any) -> Any:
+    """A value that may be given."""
+    return value.get() if isinstance(value, Given) else value
+
+
+def resolved(launches: Launches, value: Any) -> Any:
+    """A value that a function looks at itself: everything that it has started runs before."""
+    if isinstance(value, Given):
+        launches.join()
+    return got(value)
 
 
 def me() -> Actor:
@@ -52,6 +114,10 @@ class GroupLaunches:
         self.cube: list[Launch] = []
         self.vector: list[Launch] = []
         self.lanes = 1
+
+    def given(self, launch: Launch, position: int) -> Given:
+        """A result of something that was started."""
+        return Returned(launch, position, launch in self.vector, place_of_caller())
 
     def launch(self, function: Function, args: tuple[Any, ...], *, lanes: int) -> Launch:
         """Starts a cube function (`lanes` 0) or a vector function on so many lanes."""

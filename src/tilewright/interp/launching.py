@@ -6,7 +6,7 @@ are, and everything started runs before its data is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,13 +14,22 @@ from typing import Any
 import numpy as np
 
 from tilewright.interp.emit import Emitter, tuple_text
-from tilewright.interp.launches import GroupLaunches, Launches, RankLaunches, TaskLaunches
+from tilewright.interp.launches import (
+    Computed,
+    GroupLaunches,
+    Launches,
+    RankLaunches,
+    TaskLaunches,
+    got,
+    resolved,
+)
 from tilewright.interp.meeting import Symmetric
 from tilewright.interp.ownership import LOOPS, tied_pairs
 from tilewright.interp.support import NAMESPACE
+from tilewright.interp.task_regions import symbol_names
 from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
-from tilewright.ir.core import Function, Operation, Value
-from tilewright.ir.enums import AtomicType, ForKind, FunctionType, Level, ScopeMode
+from tilewright.ir.core import Block, Function, Operation, Value
+from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
 from tilewright.ir.types import ShapedType
 from tilewright.ops import control, creation, memory, shape, task
 from tilewright.ops.extents import DIM_OPS
@@ -59,6 +68,9 @@ NAMESPACE.update(
         "rank_launches": RankLaunches,
         "task_launches": TaskLaunches,
         "part_view": part_view,
+        "resolved": resolved,
+        "got": got,
+        "Computed": Computed,
         "put_part": put_part,
         "Symmetric": Symmetric,
     }
@@ -74,6 +86,10 @@ class LaunchingEmitter(NotingEmitter):
         """Makes what notes the launches of this function."""
         self.kind = kind_of(self)
         self.changed_here = changed_here(self.function)
+        self.clusters: set[Block] = set()
+        groups = [op.regions[0] for op in self.function.body.walk() if is_cluster(op)]
+        groups += [self.function.body] * (self.kind == "group")
+        self.givens = find_givens(self.function, [c for g in groups for c in core_calls(self, g)])
         if self.kind:
             self.launches = self.text.fresh("launches")
             self.text.line(f"{self.launches} = {self.kind}_launches()")
@@ -94,7 +110,15 @@ class LaunchingEmitter(NotingEmitter):
     def terminator(self, op: Operation) -> list[str]:
         if op.opdef is control.return_:
             self.join()
+        if op.opdef is not control.yield_ or self.at[0] in self.clusters:
+            self.resolve(op.inputs)
         return super().terminator(op)
+
+    def resolve(self, values: Iterable[Value]) -> None:
+        """What sides of a group return is there before somebody looks at it."""
+        for value in self.givens.intersection(values):
+            name = self.name(value)
+            self.text.line(f"{name} = resolved({self.launches}, {name})")
 
     def handed(self, value: Value) -> str:
         if self.kind and self.owned.needs_copy(value, *self.at):
@@ -102,12 +126,19 @@ class LaunchingEmitter(NotingEmitter):
         return super().handed(value)
 
     def operation(self, op: Operation) -> None:
-        if op.opdef is control.scope and op.attrs["kind"] == "cluster":
+        launches = self.kind and op.opdef is control.call and launches_call(self, op)
+        if self.kind == "group" and is_done_later(op) and self.givens.intersection(op.inputs):
+            emit_later(self, op)
+            return
+        if not launches:
+            self.resolve(looked_at(op))
+        if is_cluster(op):
+            self.clusters.add(op.regions[0])
             with self.noting("group"):
                 super().operation(op)
         elif not self.kind:
             super().operation(op)
-        elif op.opdef is control.call and launches_call(self, op):
+        elif launches:
             emit_launch_call(self, op)
         elif self.kind == "task" and is_task(op):
             emit_task(self, op)
@@ -164,6 +195,73 @@ def launches_call(e: LaunchingEmitter, op: Operation) -> bool:
     if e.kind == "rank":
         return "device" in dict(op.attrs["attrs"])
     return calls_core(e, op)
+
+
+def is_cluster(op: Operation) -> bool:
+    """True for a scope whose calls run at the same time."""
+    return op.opdef is control.scope and op.attrs["kind"] == "cluster"
+
+
+def looked_at(op: Operation) -> list[Value]:
+    """What an operation uses itself: a loop only hands on what it carries."""
+    if op.opdef not in LOOPS:
+        return list(op.inputs)
+    *bounds, _ = op.operands
+    return bounds
+
+
+def core_calls(e: Emitter, block: Block) -> list[Operation]:
+    """The calls of kernels in a block."""
+    return [op for op in block.walk() if calls_core(e, op)]
+
+
+def find_givens(function: Function, calls: Sequence[Operation]) -> set[Value]:
+    """Values that may be what one of `calls` returns, which has been started only."""
+    found: set[Value] = set()
+    for op in calls:
+        found.update(op.results[: len(op.results) - len(op.attrs["tied_args"])])
+    ops = list(function.body.walk()) if found else []
+    before = -1
+    while found and before != len(found):
+        before = len(found)
+        for op in ops:
+            found.update(heir for value, heir in handed_on(op) if value in found)
+    return found
+
+
+def handed_on(op: Operation) -> list[tuple[Value, Value]]:
+    """Pairs of a value and one that is the same, perhaps: into, around and out of regions."""
+    if op.opdef in LOOPS:
+        inits: tuple[Value, ...] = op.operands[-1]
+        heads = [region.params[len(region.params) - len(inits) :] for region in op.regions]
+        given = (inits, op.regions[-1].terminator.operands[0])
+        return [pair for values in given for to in (*heads, op.results) for pair in zip(values, to)]
+    if op.opdef is control.if_:
+        arms = (region.terminator.operands[0] for region in op.regions)
+        return [pair for values in arms for pair in zip(values, op.results)]
+    if is_done_later(op):
+        return [(value, result) for value in op.inputs for result in op.results]
+    return []
+
+
+def is_done_later(op: Operation) -> bool:
+    """True for what each side may do by itself: numbers, and parts of arrays."""
+    is_quiet = is_part(op) or not looks_at_data(op)
+    return op.opdef.effect is Effect.PURE and not op.regions and is_quiet
+
+
+def emit_later(e: LaunchingEmitter, op: Operation) -> None:
+    """An operation on given values: a function that each side calls."""
+    name = e.text.fresh("later")
+    listed = [e.name(value) for value in dict.fromkeys(op.inputs)]
+    captured = [text for text in [*listed, *symbol_names(e, op)] if text.isidentifier()]
+    with e.suite(f"def {name}({', '.join(f'{text}={text}' for text in dict.fromkeys(captured))}):"):
+        for text in dict.fromkeys(captured):
+            e.text.line(f"{text} = got({text})")
+        e.in_place(op)
+        e.text.line(f"return {tuple_text([e.name(value) for value in op.results])}")
+    for position, result in enumerate(op.results):
+        e.text.line(f"{e.define(result)} = Computed({name}, {position})")
 
 
 def is_manual(op: Operation) -> bool:
@@ -260,7 +358,11 @@ def emit_launch_call(e: LaunchingEmitter, op: Operation) -> None:
     options = call_options(e, op, names)
     e.text.line(f"{handle} = {e.launches}.launch({function}, {tuple_text(names)}{options})")
     results = op.results[: len(op.results) - len(tied)]
-    take_results(e, handle, list(results), used_values(e.function))
+    if e.kind == "group":
+        for position, result in enumerate(results):
+            e.text.line(f"{e.define(result)} = {e.launches}.given({handle}, {position})")
+    else:
+        take_results(e, handle, list(results), used_values(e.function))
     for result, position in zip(op.results[len(results) :], tied):
         e.define(result, names[position])
 

@@ -140,9 +140,9 @@ class Actor(Participant):
     def wait(self, ready: Ready, what: str) -> None:
         if ready():
             return
-        self.ready, self.awaited, self.place = ready, what, place_of_caller()
+        self.ready, self.awaited, self.place = ready, what, place_of_caller() or self.place
         self.stage.pass_on(self)
-        self.ready = None
+        self.ready = self.place = None
         if self.stage.error is not None and not self.joins:
             raise self.stage.error if self.parent is None else Abandoned
 

@@ -45,6 +45,9 @@ MODE_AXES: dict[SplitMode, int | None] = {
     SplitMode.LEFT_RIGHT: 1,
 }
 
+RETURNED = -1
+"""The pipes from this number down carry what the sides of a group return."""
+
 
 def require_split(name: str, split: Any) -> None:
     """Raises ParserTypeError unless `split` is 0 to 4."""

@@ -38,9 +38,9 @@ from tilewright.ir.types import ShapedType
 from tilewright.ops import control, external, pipe
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
-from tilewright.ops.facts import Facts
 from tilewright.passes import sides
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
+from tilewright.passes.givens import Givens
 from tilewright.source import Span
 
 TREATED = {
@@ -72,6 +72,9 @@ class Inliner(Cloner):
         self.loops: Loops = ()
         self.call_span: Span | None = None
         self.side: int | None = None
+        self.givens: Givens | None = None
+        self.lane: Value | None = None
+        self.in_group = False
         self.entered: list[Operation] = []
 
     def clone(self, op: Operation) -> Operation:
@@ -134,33 +137,47 @@ class Inliner(Cloner):
     def flatten(self, op: Operation) -> None:
         """The operations of a scope, in its place."""
         (region,) = op.regions
-        self.run(region.ops[:-1], is_group=op.attrs["kind"] == "cluster")
+        self.run(region, is_group=self.in_group or op.attrs["kind"] == "cluster")
         for old, new in zip(op.results, region.terminator.operands[0], strict=True):
             self.bind(old, self.value(new))
 
-    def run(self, ops: Sequence[Operation], *, is_group: bool) -> None:
-        """The operations of a callee or scope; those of a group run at the same time."""
-        facts = Facts(self.program)
-        if is_group and sides.is_group(facts, ops):
-            sides.emit_sides(self, ops, facts)
+    def run(self, block: Block, *, is_group: bool) -> None:
+        """The operations of a callee or scope, without its end; sides run at the same time."""
+        *ops, end = block.ops
+        if is_group:
+            sides.emit_group(self, ops, end)
             return
         for each in ops:
             self.clone(each)
 
+    def body(self, block: Block) -> None:
+        if not self.in_group:
+            super().body(block)
+            return
+        self.run(block, is_group=True)
+        self.clone(block.terminator)
+
+    def clone_in_group(self, ops: Sequence[Operation]) -> None:
+        """What a group does itself; calls in the regions of it run at the same time again."""
+        outer, self.in_group = self.in_group, True
+        for op in ops:
+            self.clone(op)
+        self.in_group = outer
+
     def entry_block(self, function: Function) -> Block:
         """A copy of the body of `function`."""
-        *ops, end = function.body.ops
         copy = Block(self.params(function.body))
         with self.builder.inside(copy):
-            self.run(ops, is_group=function.func_type is FunctionType.Group)
-            self.clone(end)
+            self.run(function.body, is_group=function.func_type is FunctionType.Group)
+            self.clone(function.body.terminator)
         return copy
 
-    def for_side(self, side: int) -> Inliner:
+    def for_side(self, side: int, givens: Givens) -> Inliner:
         """A cloner like this one that leaves the calls of the other side of a group out."""
         arm = Inliner(self.builder, self.program, self.active, fresh_symbols=True)
         arm.mapping, arm.symbols = dict(self.mapping), dict(self.symbols)
         arm.loops, arm.call_span, arm.side = self.around(), self.call_span, side
+        arm.givens = givens
         return arm
 
     def leave_out(self, op: Operation) -> None:
@@ -168,12 +185,22 @@ class Inliner(Cloner):
         args, tied = op.operands[0], op.attrs["tied_args"]
         for result, position in zip(op.results[len(op.results) - len(tied) :], tied):
             self.mapping[result] = self.value(args[position])
+        if self.givens is not None:
+            self.givens.receive(op, self.bind)
 
     def inline(self, op: Operation) -> None:
         """The operations of a callee, in the place of the call."""
-        if self.side is not None and sides.side_of(self, op) != self.side:
+        if self.side is None:
+            self.expand(op)
+        elif sides.side_of(self, op) != self.side:
             self.leave_out(op)
-            return
+        else:
+            self.expand(op)
+            if self.givens is not None:
+                self.givens.send(op, self.value, self.lane)
+
+    def expand(self, op: Operation) -> None:
+        """A call of this participant."""
         callee = self.callee(op)
         args = tuple(map(self.value, op.operands[0]))
         inner = Inliner(self.builder, self.program, (*self.active, callee.name), fresh_symbols=True)
@@ -184,9 +211,8 @@ class Inliner(Cloner):
             if param.has_symbol:
                 inner.symbols[param.symbol] = expr_of(arg)
             match_extents(inner, param, arg)
-        inner.run(callee.body.ops[:-1], is_group=callee.func_type is FunctionType.Group)
+        inner.run(callee.body, is_group=callee.func_type is FunctionType.Group)
         returned, finals = callee.body.terminator.operands
-        sides.require_known(inner, returned)
         news = [*map(inner.value, returned), *tied_finals(op, callee, inner, finals)]
         for old, new in zip(op.results, news, strict=True):
             self.bind(old, new)

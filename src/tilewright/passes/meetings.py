@@ -20,7 +20,7 @@ from tilewright.ir.types import Shape, row_major_strides
 from tilewright.ops import arith, control, loop, meeting, pipe, sync
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
-from tilewright.ops.pipe import MODE_AXES, SPLIT_AXES
+from tilewright.ops.pipe import MODE_AXES, RETURNED, SPLIT_AXES
 from tilewright.ops.sync import EVENTS
 from tilewright.passes.blocks import flush, lowers
 from tilewright.passes.crews import (
@@ -126,6 +126,8 @@ def lower_push(lowering: Lowering, op: Operation) -> None:
     ring = crew.rings[ring_key(op)]
     lanes = lanes_of(crew, own=not is_on_cube(op))
     what = f"a free slot in pipe {op.attrs['id']}, which has {ring.slots}"
+    if op.attrs["id"] <= RETURNED:
+        what = "the other side to take what it returns"
     slots: list[Value] = []
     for lane in lanes:
         number = read(lowering, words_of(crew), ring.counter(PUSHED, lane, crew.lanes))
@@ -186,6 +188,8 @@ def lower_pop(lowering: Lowering, op: Operation) -> None:
         following = plus(lowering, number, 1)
         pushed = ring.counter(PUSHED, lane, crew.lanes)
         what = f"a tile from the {side} in pipe={op.attrs['id']}"
+        if op.attrs["id"] <= RETURNED:
+            what = f"what {'vector lane 0' if is_on_cube(op) else 'the cube core'} returns"
         await_(lowering, crew, pushed, following, what)
         loop.store(words_of(crew), place(lowering, row), following, None)
         slot = slot_number(lowering, ring, number)
@@ -295,9 +299,9 @@ def event_of(lowering: Lowering, crew: Crew, op: Operation) -> Expr:
     event = expr_of(lowering.scalar(op.operands[0]))
     if less_equal(0, event) is True and less(event, crew.event_count) is True:
         return event
-    known = lowering.scopes.indices((event, EVENTS))
-    checked = loop.check_index(*known, None)
-    lowering.scopes.define(checked.symbol, checked)
+    scopes = lowering.scopes
+    checked = loop.check_index(scopes.index(event), scopes.index(EVENTS), None)
+    scopes.define(checked.symbol, checked)
     return as_expr(checked.symbol)
 
 

@@ -413,7 +413,7 @@ def inherited(
 ) -> Value | None:
     """The outer version that an arm writes in place, or gives back unchanged."""
     for region in op.regions:
-        root = tied_root(region.terminator.operands[0][position])
+        root = origin(region.terminator.operands[0][position])
         storage = lowering.stored.get(root)
         if (
             storage is not None
@@ -423,3 +423,13 @@ def inherited(
         ):
             return root
     return None
+
+
+def origin(value: Value) -> Value:
+    """The version that a chain of writes started from, in branches, too, where it is one."""
+    root = tied_root(value)
+    if root.op is None or root.op.opdef is not control.if_:
+        return root
+    position = root.op.results.index(root)
+    roots = {origin(arm.terminator.operands[0][position]) for arm in root.op.regions}
+    return roots.pop() if len(roots) == 1 else root

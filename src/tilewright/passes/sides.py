@@ -1,16 +1,19 @@
 """The sides of a group at the same time: one loop over the cube core and the vector lanes.
 
 Every iteration runs the whole group without the calls of the other side, so each side makes its
-calls in order. What the calls write stays where it is, for all to see.
+calls in order. What the calls write stays where it is, for all to see. What a group does itself on
+data stands between two such loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INDEX
-from tilewright.errors import UnsupportedFeatureError
+from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind, FunctionType
 from tilewright.ir.types import ScalarType, ShapedType
@@ -18,27 +21,35 @@ from tilewright.ops import arith, control, creation, memory, shape
 from tilewright.ops.extents import DIM_OPS
 from tilewright.ops.facts import Facts
 from tilewright.passes.cores import Around
+from tilewright.passes.givens import (
+    CUBE,
+    VECTOR,
+    Givens,
+    depending,
+    find_givens,
+    from_room,
+    into_room,
+    own_results,
+    room_for,
+    walk,
+)
 
 if TYPE_CHECKING:
     from tilewright.passes.inline_calls import Inliner
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat, memory.create)
 QUIET = (*DIM_OPS, shape.slice_, shape.reshape, control.for_, control.if_, control.scope)
-CUBE, VECTOR = 0, 1
 
 
 def is_group(facts: Facts, ops: Sequence[Operation]) -> bool:
     """True when the calls among `ops` have to run at the same time."""
-    calls = {name for op in _walk(ops) for name in _callee(op)}
+    calls = {op.attrs["callee"] for op in calls_of(ops)}
     return any(facts.communicates(name) or facts.lanes(name) > 1 for name in calls)
 
 
-def _walk(ops: Sequence[Operation]) -> list[Operation]:
-    return [each for op in ops for each in (op, *(i for r in op.regions for i in r.walk()))]
-
-
-def _callee(op: Operation) -> list[str]:
-    return [op.attrs["callee"]] if op.opdef is control.call else []
+def calls_of(ops: Sequence[Operation]) -> list[Operation]:
+    """The calls among operations and in them."""
+    return [op for op in walk(ops) if op.opdef is control.call]
 
 
 def side_of(inliner: Inliner, op: Operation) -> int:
@@ -80,82 +91,159 @@ class Versions:
             inits = op.operands[3]
             self.before.update(zip(op.regions[0].params[1:], inits))
             self.before.update(zip(op.results, inits))
+        if op.opdef is control.if_:
+            self.before.update(zip(op.results, op.regions[0].terminator.operands[0]))
         for region in op.regions:
             for inner in region.ops:
                 self._note(inner)
 
 
-def require_plain(inliner: Inliner, ops: Sequence[Operation]) -> None:
-    """Raises UnsupportedFeatureError where a group does more than call its sides."""
-    used = {value for op in _walk(ops) for value in op.inputs}
-    for op in _walk(ops):
-        if op.opdef is control.call:
-            own = op.results[: len(op.results) - len(op.attrs["tied_args"])]
-            if used.intersection(own):
-                raise UnsupportedFeatureError("a side of a group uses what another gives", op.span)
-        elif looks_at_data(op):
-            raise UnsupportedFeatureError(f"a group does {op.name} between its calls", op.span)
-
-
 def looks_at_data(op: Operation) -> bool:
-    """True for what both sides of a group would do, and on memory."""
-    is_quiet = op.opdef in QUIET or op.opdef.terminator
+    """True for what the group itself does on memory."""
+    is_quiet = op.opdef in (*QUIET, *CREATING, control.call) or op.opdef.terminator
     return not is_quiet and any(isinstance(value.type, ShapedType) for value in op.inputs)
 
 
-def emit_sides(inliner: Inliner, ops: Sequence[Operation], facts: Facts) -> None:
+def phases(ops: Sequence[Operation]) -> Iterator[tuple[bool, list[Operation]]]:
+    """Runs of operations that the sides do, or else the group itself, between two of those."""
+    for is_own, run in groupby(ops, lambda op: any(map(looks_at_data, walk([op])))):
+        yield not is_own, list(run)
+
+
+def emit_group(inliner: Inliner, ops: Sequence[Operation], end: Operation) -> None:
+    """The operations of a group, which ends with `end`."""
+    facts = Facts(inliner.program)
+    done = 0
+    for is_of_sides, run in phases(ops):
+        done += len(run)
+        if is_of_sides and is_group(facts, run):
+            emit_sides(inliner, run, facts, [*ops[done:], end])
+        else:
+            inliner.clone_in_group(run)
+
+
+def emit_sides(
+    inliner: Inliner, ops: Sequence[Operation], facts: Facts, later: Sequence[Operation]
+) -> None:
     """The loop that stands for `ops`, which call cube and vector functions."""
-    made = [op for op in ops if op.opdef in CREATING]
-    for op in made:
-        inliner.clone(op)
-    ops = [op for op in ops if op.opdef not in CREATING]
-    require_plain(inliner, ops)
+    sides = {op: side_of(inliner, op) for op in calls_of(ops)}
+    lanes = max(facts.lanes(op.attrs["callee"]) for op in sides)
+    givens = find_givens(ops, sides, lanes)
+    ops = hoist(inliner, ops, sides)
     versions = Versions(ops)
-    lanes = max((facts.lanes(n) for op in _walk(ops) for n in _callee(op)), default=1)
+    require_own_memory(versions, sides)
+    after, parts = wanted_later(ops, sides, versions, later)
     builder = inliner.builder
-    inits = tuple(map(inliner.value, versions.written))
+    inits = (*map(inliner.value, versions.written), *map(room_for, after))
     index = Value(ScalarType(INDEX), "side")
     body = Block((index, *(Value(init.type, init.name) for init in inits)))
     with builder.inside(body):
         is_cube = arith.eq(index, builder.index(0))
-        arms = tuple(emit_arm(inliner, ops, versions, body, side, lanes) for side in (CUBE, VECTOR))
-        both = builder.emit(control.if_, (is_cube,), {}, arms)
+        arm = partial(emit_arm, inliner, ops, versions, after, body, givens)
+        both = builder.emit(control.if_, (is_cube,), {}, (arm(CUBE), arm(VECTOR)))
         control.yield_(both.results)
     bounds = builder.index(0), builder.index(1 + lanes), builder.index(1)
     attrs = {"kind": ForKind.Together, "combine": (), "stage": 0, "attrs": (("crew", "side"),)}
     loop = builder.emit(control.for_, (*bounds, inits), attrs, (body,), span=ops[0].span)
-    for root, result in zip(versions.written, loop.results, strict=True):
+    for root, result in zip(versions.written, loop.results):
         inliner.bind(versions.last[root], result)
+    for value, room in zip(after, loop.results[len(versions.written) :], strict=True):
+        inliner.bind(value, from_room(room, value.type))
+    for op in parts:
+        inliner.clone(op)
+
+
+def hoist(
+    inliner: Inliner, ops: Sequence[Operation], sides: Mapping[Operation, int]
+) -> list[Operation]:
+    """Does before the loop what depends on none of its calls: fresh memory, and numbers."""
+    made = [value for call in sides for value in call.results]
+    busy = depending(ops, made)
+    left: list[Operation] = []
+    for op in ops:
+        is_free = not op.regions and not busy.intersection(op.results)
+        numbers = all(isinstance(value.type, ScalarType) for value in op.results)
+        if op not in sides and is_free and (numbers or op.opdef in CREATING):
+            inliner.clone(op)
+        else:
+            left.append(op)
+    return left
+
+
+def require_own_memory(versions: Versions, sides: Mapping[Operation, int]) -> None:
+    """Raises UnsupportedFeatureError where a call writes into what another one has returned."""
+    for root in versions.written:
+        if root.op in sides:
+            raise UnsupportedFeatureError(
+                f"{root.name or 'a tensor'}, which one call of a group returns, is written by "
+                "another one",
+                root.op.span if root.op else None,
+                "Let the first one write into a tensor that the group passes to both.",
+            )
+
+
+def wanted_later(
+    ops: Sequence[Operation],
+    sides: Mapping[Operation, int],
+    versions: Versions,
+    later: Sequence[Operation],
+) -> tuple[list[Value], list[Operation]]:
+    """What operations that come later use of what the sides have: values that are put into memory,
+    and parts of arrays that are made again. Raises StaleRead."""
+    own = depending(ops, [value for call in sides for value in own_results(call)])
+    values: list[Value] = []
+    parts: dict[Operation, None] = {}
+    for value in dict.fromkeys(value for op in walk(later) for value in op.inputs):
+        if value.op is None or value.op not in ops:
+            continue
+        root = versions.root(value)
+        if root in versions.written:
+            require_latest(versions, value, root)
+        elif value in own or value.op.regions:
+            values.append(value)
+        else:
+            parts.setdefault(value.op)
+            for given in value.op.inputs:
+                require_latest(versions, given, versions.root(given))
+    return values, list(parts)
+
+
+def require_latest(versions: Versions, value: Value, root: Value) -> None:
+    """Raises StaleRead for a version that another one has replaced."""
+    if versions.last.get(root, value) is not value:
+        raise StaleRead(
+            f"an earlier version of {root.name or 'a tensor'} is read after it was overwritten",
+            value.op.span if value.op else None,
+            hint="read it before the write, or write to another tensor",
+        )
 
 
 def emit_arm(
     inliner: Inliner,
     ops: Sequence[Operation],
     versions: Versions,
+    after: Sequence[Value],
     body: Block,
+    givens: Givens,
     side: int,
-    lanes: int,
 ) -> Block:
     """What one side does."""
     index, *carried = body.params
+    count = len(versions.written)
     block = Block()
     with inliner.builder.inside(block):
-        arm = inliner.for_side(side)
-        arm.mapping.update(zip(versions.written, carried, strict=True))
+        arm = inliner.for_side(side, givens)
+        arm.mapping.update(zip(versions.written, carried))
         if side == VECTOR:
-            lane = arith.sub(index, inliner.builder.index(1))
-            count = inliner.builder.index(lanes)
-            arm.loops = (*arm.loops, Around(ForKind.SplitAiv, lane, count))
+            arm.lane = arith.sub(index, inliner.builder.index(1))
+            lanes = inliner.builder.index(givens.lanes)
+            arm.loops = (*arm.loops, Around(ForKind.SplitAiv, arm.lane, lanes))
         for op in ops:
             arm.clone(op)
-        control.yield_(tuple(arm.value(versions.last[root]) for root in versions.written))
+        written = [arm.value(versions.last[root]) for root in versions.written]
+        rooms = list(carried[count:])
+        for number, value in enumerate(after):
+            if givens.home(value) == side:
+                rooms[number] = into_room(rooms[number], arm.value(value), arm.lane, givens.lanes)
+        control.yield_((*written, *rooms))
     return block
-
-
-def require_known(inliner: Inliner, values: Sequence[Value]) -> None:
-    """Raises UnsupportedFeatureError where a group gives more than what its sides write."""
-    for value in values:
-        if value not in inliner.mapping and isinstance(value.owner, Operation):
-            raise UnsupportedFeatureError(
-                f"{value.name or 'a value'} is what one side of a group gives", value.owner.span
-            )
