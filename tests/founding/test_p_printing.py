@@ -110,8 +110,27 @@ def test_p_180_attributes_print_as_a_prologue_and_are_no_statements() -> None:
     f = read(SIGNATURE, 'pl.func_attr({"level_hint": 3, "name": "k"})', "y = pl.exp(x)")
     assert f.attrs == {"level_hint": 3, "name": "k"}
     lines = settled(f).as_python().splitlines()
-    assert lines[2] == '    pl.func_attr({"level_hint": 3, "name": \'k\'})'
+    assert lines[2] == '    pl.func_attr({"level_hint": 3, "name": "k"})'
     assert [op.name for op in f.body.stmts] == ["elementwise.exp", "control.return"]
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("k", '"k"'),
+        ("a'b", '"a\'b"'),
+        ('a"b', "'a\"b'"),
+        ("'\"", "'\\'\"'"),
+        ("a\n\\", '"a\\n\\\\"'),
+        ("\u00e9", '"\u00e9"'),
+        ("", '""'),
+    ],
+)
+def test_strings_print_in_double_quotes_and_survive(text: str, printed: str) -> None:
+    f = read(SIGNATURE, repr(text), f'pl.func_attr({{"a": {text!r}}})', "y = pl.exp(x)")
+    assert f'pl.func_attr({{"a": {printed}}})' in f.as_python()
+    again = settled(f)
+    assert again.attrs == f.attrs == {"a": text} and again.doc == f.doc
 
 
 def test_p_180_nested_values_survive() -> None:
@@ -138,7 +157,7 @@ def test_p_183_a_docstring_may_stand_before_the_prologue() -> None:
     f = read(SIGNATURE, '"""What it does."""', 'pl.func_attr({"n": 3})', "y = pl.exp(x)")
     assert f.attrs == {"n": 3} and f.doc == "What it does."
     lines = [line.strip() for line in settled(f).as_python().splitlines()]
-    assert lines[2:4] == ["'What it does.'", 'pl.func_attr({"n": 3})']
+    assert lines[2:4] == ['"""What it does."""', 'pl.func_attr({"n": 3})']
 
 
 def test_p_183_several_directives_add_up() -> None:

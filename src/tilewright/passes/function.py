@@ -18,10 +18,10 @@ Before::
 After::
 
     for r in pl.parallel(16):
-        for c, (s,) in pl.loop.lanes(64, combine=['max'], init_values=(float("-inf"),)):
+        for c, (s,) in pl.loop.lanes(64, combine=["max"], init_values=(float("-inf"),)):
             s_1 = pl.loop.load(x, [r, c])
             t = pl.yield_(s_1)
-        for c_1, (s_2,) in pl.loop.lanes(64, combine=['add'], init_values=(0.0,)):
+        for c_1, (s_2,) in pl.loop.lanes(64, combine=["add"], init_values=(0.0,)):
             s_3 = pl.loop.load(x, [r, c_1])
             s_4 = pl.op.arith.exp(s_3 - t)
             pl.loop.store(out, [r, c_1], s_4)
@@ -49,7 +49,6 @@ from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of, is_window
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.prune import prune
-from tilewright.passes.ranks import settle_deferred
 from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
 from tilewright.passes.turned import find_turns
@@ -101,7 +100,7 @@ class FunctionLowering:
         lower_block(self.lowering, self.function.body, targets)
         results = self.store_results()
         end_block(self.lowering)
-        settle_deferred(self.lowering)
+        self.lowering.deferrals[0].settle(self.lowering.scopes)
         body = Block(tuple(self.params), self.body.ops)
         written = [
             param

@@ -83,7 +83,7 @@ def test_strings_and_docstrings_are_no_comments() -> None:
         pl.static_print("# nothing")
         return x
         '''
-    ) == ["'What # it does.'", "return x"]
+    ) == ['"""What # it does."""', "return x"]
 
 
 def test_the_comments_of_a_program_stay_with_their_methods() -> None:

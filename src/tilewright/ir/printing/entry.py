@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from tilewright.ir.core import (
 )
 from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.printing.comments import Comments
-from tilewright.ir.printing.expressions import render_enum
+from tilewright.ir.printing.expressions import render_enum, render_text
 from tilewright.ir.printing.printer import Printer
 from tilewright.ir.types import Type, render_type
 
@@ -125,7 +124,7 @@ def _print_function(function: Function, printer: Printer) -> None:
     printer.line(_signature(function, printer))
     with printer.indented():
         if function.doc:
-            printer.line(ast.unparse(ast.Constant(function.doc)))
+            printer.line(_docstring(function.doc))
         if function.attrs.keys() - _IN_DECORATOR:
             printer.line(f"{printer.prefix}.func_attr({_attributes(function, printer)})")
         foreign = _foreign_body(function)
@@ -175,6 +174,11 @@ def _returns(function: Function, printer: Printer) -> str:
     if not types:
         return ""
     return f" -> {types[0]}" if len(types) == 1 else f" -> tuple[{', '.join(types)}]"
+
+
+def _docstring(text: str) -> str:
+    shown = render_text(text)
+    return f'""{shown}""' if shown == f'"{text}"' else shown
 
 
 def _attributes(function: Function, printer: Printer) -> str:

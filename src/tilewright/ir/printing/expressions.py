@@ -26,6 +26,12 @@ PUBLIC_ENUM = {"MemorySpace": "Mem"}
 DISTRIBUTED_ENUMS = frozenset({"NotifyOp", "WaitCmp", "ReduceOp"})
 
 
+def render_text(given: str) -> str:
+    """A string as the language's formatter writes it, in double quotes."""
+    text = repr(given)
+    return text if text[0] == '"' or '"' in given else f'"{text[1:-1]}"'
+
+
 def render_float(value: float) -> str:
     """A float literal; infinities and NaN as `float("inf")`."""
     return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -86,6 +92,8 @@ class AttrRenderer:
             return self.access(given)
         if isinstance(given, float):
             return render_float(given)
+        if isinstance(given, str):
+            return render_text(given)
         if isinstance(given, (tuple, list)):
             return f"[{', '.join(map(self.attr, cast('tuple[Any, ...]', given)))}]"
         if isinstance(given, (Type, TensorView, TileView, MemRef)):
