@@ -110,7 +110,7 @@ class Actor(Participant):
         self.world: World | None = None
         self.crew: Crew | None = None
         self.group: Group | None = None
-        self.deferred: list[tuple[Ready, str]] = []
+        self.deferred: list[tuple[Ready, str, Place | None]] = []
         super().__init__()
         if parent is not None:
             self.inherit(parent)
@@ -207,12 +207,13 @@ class Actor(Participant):
             self.group.wait_event(self, event)
 
     def defer(self, ready: Ready, what: str) -> None:
-        self.deferred.append((ready, what))
+        self.deferred.append((ready, what, place_of_caller()))
 
     def settle(self) -> None:
         """Waits for everything that its task was said to be done after."""
         while self.deferred:
-            self.wait(*self.deferred.pop(0))
+            ready, what, self.place = self.deferred.pop(0)
+            self.wait(ready, what)
 
 
 def place_of_caller() -> Place | None:

@@ -49,7 +49,6 @@ from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of, is_window
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.prune import prune
-from tilewright.passes.ranks import settle_deferred
 from tilewright.passes.regions import assign_all
 from tilewright.passes.storage import Storage
 from tilewright.passes.turned import find_turns
@@ -101,7 +100,7 @@ class FunctionLowering:
         lower_block(self.lowering, self.function.body, targets)
         results = self.store_results()
         end_block(self.lowering)
-        settle_deferred(self.lowering)
+        self.lowering.deferrals[0].settle(self.lowering.scopes)
         body = Block(tuple(self.params), self.body.ops)
         written = [
             param

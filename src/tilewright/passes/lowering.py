@@ -23,6 +23,7 @@ from tilewright.ir.types import (
 from tilewright.ops import loop
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import expr_of
+from tilewright.passes.deferrals import Deferrals
 from tilewright.passes.groups import (
     Group,
     Segment,
@@ -40,7 +41,6 @@ from tilewright.passes.traits import Indices, Kind, Traits, compose, shaped
 
 if TYPE_CHECKING:
     from tilewright.passes.crews import Crew
-    from tilewright.passes.ranks import Deferred
     from tilewright.passes.turned import Turn
 
 Body = Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Value, ...]]
@@ -72,7 +72,7 @@ class Lowering:
         self.crews: list[Crew] = []
         self.is_watched = False
         self.has_remote = False
-        self.deferred: list[Deferred] = []
+        self.deferrals = [Deferrals(0)]
 
     @property
     def plan(self) -> Plan:

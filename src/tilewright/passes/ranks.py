@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.abi import WAIT_VALUES
-from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import Expr, as_expr, less, less_equal
@@ -27,17 +26,6 @@ from tilewright.passes.nodes import element_dtype, shaped
 from tilewright.passes.storage import Storage
 
 INDEX_TYPE = ScalarType(INDEX)
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """A wait for the end of the function."""
-
-    buffer: Value
-    place: tuple[Value, ...]
-    number: Value
-    what: str
-    shown: tuple[Value, ...]
 
 
 def as_index(lowering: Lowering, given: Value) -> Value:
@@ -132,25 +120,14 @@ def lower_wait(lowering: Lowering, op: Operation) -> None:
 
 @lowers(comm.defer_wait)
 def lower_defer(lowering: Lowering, op: Operation) -> None:
-    """The wait comes at the end of the function."""
+    """Notes the number that a slot has to reach before the task ends."""
     signal, offsets, expected = op.operands
-    if len(lowering.scopes.stack) > 1:
-        raise UnsupportedFeatureError("a deferred wait stands in a loop or branch", op.span)
-    lowering.deferred.append(
-        Deferred(
-            window(lowering, signal).buffer,
-            slot(lowering, signal, offsets),
-            lowering.scalar(expected),
-            *described(lowering, offsets, op.attrs["cmp"]),
-        )
-    )
+    flush(lowering)
+    place = slot(lowering, signal, offsets)
+    awaited = lowering.deferrals[-1].note(lowering.scopes, op, window(lowering, signal))
+    before = loop.load(awaited, place, None)
+    loop.store(awaited, place, arith.max_(before, lowering.scalar(expected)), None)
     keep_version(lowering, op.result, signal)
-
-
-def settle_deferred(lowering: Lowering) -> None:
-    """The waits that the end of the function is after."""
-    for each in lowering.deferred:
-        meeting.wait(each.buffer, each.place, each.number, each.shown, what=each.what)
 
 
 def keep_version(lowering: Lowering, new: Value, old: Value) -> None:

@@ -20,6 +20,7 @@ from tilewright.ops.extents import constant_of, expr_of, last_index
 from tilewright.passes import crews
 from tilewright.passes.blocks import end_block, flush, lower_block, lowers
 from tilewright.passes.contract import turn_operands
+from tilewright.passes.deferrals import Deferrals
 from tilewright.passes.independence import writes_apart
 from tilewright.passes.lowering import Lowering, is_window
 from tilewright.passes.meetings import settle
@@ -104,6 +105,7 @@ def enter_crew(lowering: Lowering, op: Operation) -> str | None:
     name = crews.crew_name(op)
     if name is not None:
         lowering.crews.append(crews.make_crew(lowering, op, name, body.params[0].symbol))
+        lowering.deferrals.append(Deferrals(len(lowering.scopes.stack)))
         flush(lowering)
     return name
 
@@ -113,6 +115,7 @@ def leave_crew(
 ) -> None:
     """Raises UnsupportedFeatureError where the iterations do more than write what they share."""
     lowering.crews.pop()
+    lowering.deferrals.pop()
     if is_copied or any(carry.storage is None for carry in carries):
         raise UnsupportedFeatureError(
             "blocks that wait for each other write parts of a tensor; one of them replaces it",
@@ -279,6 +282,8 @@ def lower_body(
         lower_block(lowering, body, targets, is_loop=True)
         copied = assign_all(lowering, body.terminator.operands[0], storages)
         end_block(lowering)
+        if lowering.deferrals[-1].depth == len(lowering.scopes.stack) - 1:
+            lowering.deferrals[-1].settle(lowering.scopes)
         emit_yield(lowering, body)
     return region, copied
 

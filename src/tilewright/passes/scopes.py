@@ -115,6 +115,15 @@ class Scopes:
             yield scope
         self.stack.pop()
 
+    @contextmanager
+    def outside(self, depth: int) -> Generator[None]:
+        """The end of scope number `depth` is where emission goes for the duration."""
+        inner = self.stack[depth + 1 :]
+        del self.stack[depth + 1 :]
+        with self.builder.inside(self.current.block):
+            yield
+        self.stack += inner
+
     def at(self, scope: Scope, span: Span | None = None) -> Emission:
         """Emission goes to the end of `scope` for the duration, located at `span` if given."""
         return Emission(self.builder, scope.block, span)
