@@ -76,7 +76,7 @@ def define_flat(e: Emitter, values: Sequence[Value], refs: Sequence[str]) -> Non
 @emits(control.for_)
 def emit_for(e: Emitter, op: Operation) -> None:
     """A counted loop of any kind, in place or as a function that serves others like it."""
-    if op in e.shared.repeated and may_leave(e, op):
+    if op in e.shared.repeats.nests and may_leave(e, op):
         call_nest(e, lambda nest: write_for(nest, op))
     else:
         write_for(e, op)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from tilewright.abi import CTX
 from tilewright.codegen.emit_faults import leave_unless_zero
@@ -45,17 +45,17 @@ class Environment:
     """Registers of an enclosing function, which inner functions find in memory, by slot."""
 
     def __init__(self) -> None:
-        self.slots: dict[tuple[str, str], int] = {}
+        self.slots: dict[tuple[Hashable, str, str], int] = {}
 
-    def slot(self, element: str, ref: str) -> int:
-        """Where a register of this type is."""
-        return self.slots.setdefault((element, ref), len(self.slots))
+    def slot(self, key: Hashable, element: str, ref: str) -> int:
+        """Where a register of this type is: a place for each `key`, whatever its register."""
+        return self.slots.setdefault((key, element, ref), len(self.slots))
 
     def store(self, e: Emitter) -> str:
         """Writes all of them, in memory of the frame of the function that `e` writes."""
         env = e.text.fresh()
         e.text.entry.append(f"{env} = alloca i64, i64 {max(1, len(self.slots))}, align 8")
-        for (element, ref), slot in self.slots.items():
+        for (_, element, ref), slot in self.slots.items():
             place = e.index.place(env, slot, "i64")
             if element == "i1":
                 element, ref = "i8", e.text.let(f"zext i1 {ref} to i8")
@@ -75,7 +75,7 @@ class CellEmitter(Emitter):
         super().__init__(text or Text(outer.module, header), outer.shared)
         self.outer = outer
         self.environment = environment or Environment()
-        self.captured: dict[str, str] = {}
+        self.taken: dict[Hashable, str] = {}
         self.names: set[str] = set()
         self.loads: list[str] = []
         self.depth = outer.depth
@@ -84,19 +84,34 @@ class CellEmitter(Emitter):
 
     def capture(self, ref: str, element: str) -> str:
         """A register of the enclosing function, passed through the environment."""
-        found = self.captured.get(ref)
+        return self.take(ref, ref, element)
+
+    def take(self, key: Hashable, ref: str, element: str) -> str:
+        """What `ref` is outside, passed through the environment once per `key`."""
+        found = self.taken.get(key)
         if found is None:
             found, place = self.text.fresh(), self.text.fresh()
-            slot = self.environment.slot(element, ref)
+            slot = self.environment.slot(key, element, ref)
             self.loads.append(f"{place} = getelementptr i64, ptr %env, i64 {slot}")
             self.loads.append(f"{found} = load {element}, ptr {place}, align 8")
-            self.captured[ref] = found
+            self.taken[key] = found
             self.names.add(found)
         return found
 
     def is_hoistable(self, ref: Num) -> bool:
         """Whether a scalar is known before the lanes loop begins; what was captured always is."""
         return ref in self.names or super().is_hoistable(ref)
+
+    def operation(self, op: Operation) -> None:
+        """Writes an operation; constants that differ in its look-alikes come from outside."""
+        constants = [
+            (value, self.lookup(value)) for value in self.shared.repeats.shifts.get(op, ())
+        ]
+        for value, operand in constants:
+            assert isinstance(operand, Const)
+            self.values[value] = Uniform(self.take((op, value), str(operand.value), "i64"))
+        super().operation(op)
+        self.values.update(constants)
 
     def capture_num(self, num: Num) -> Num:
         """An index of the enclosing function."""
@@ -137,7 +152,7 @@ class CellEmitter(Emitter):
 
     def scratch(self, op: Operation) -> Num:
         """Where in the arena an operation has its scratch."""
-        return self.capture_num(self.outer.scratch(op))
+        return self.take(op, str(self.outer.scratch(op)), "i64")
 
     def bring(self) -> None:
         """The captures go where this emitter began."""

@@ -5,7 +5,7 @@ Handlers for operations live in the `emit_*` modules and register themselves in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -15,6 +15,7 @@ from tilewright.codegen.arena import Layout
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
+from tilewright.codegen.repeats import Repeats
 from tilewright.codegen.text import Text, type_text, vector_text
 from tilewright.codegen.words import cast, register_type
 from tilewright.dataclass import dataclass
@@ -65,13 +66,13 @@ class Shared:
     """What the functions of one kernel have in common.
 
     `epilogues` are the nests that follow products; `written` is what has been written with them.
-    `repeated` nests become functions (see repeats.py).
+    Of the nests that are alike, `repeats` knows.
     """
 
     layout: Layout
     epilogues: Mapping[Operation, Any] = field(default_factory=dict[Operation, Any])
     written: set[Operation] = field(default_factory=set[Operation])
-    repeated: Set[Operation] = frozenset()
+    repeats: Repeats = field(default_factory=lambda: Repeats(frozenset(), {}))
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
     externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])

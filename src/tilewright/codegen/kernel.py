@@ -24,7 +24,7 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.machine import compile_text
 from tilewright.codegen.operands import Buffer, Uniform
-from tilewright.codegen.repeats import find_repeated
+from tilewright.codegen.repeats import find_repeats
 from tilewright.codegen.streaming import alignment_mask, streamed_buffers
 from tilewright.codegen.text import Module, Text
 from tilewright.codegen.work import Work, estimate
@@ -74,7 +74,7 @@ def emit_kernel(
     epilogues = find_epilogues(function.body)
     until = {product: epilogue.nest for product, epilogue in epilogues.items()}
     layout = assign_offsets(function.body, lambda op: scratch_bytes(op, isa), until)
-    shared = Shared(layout, epilogues, repeated=find_repeated(function.body))
+    shared = Shared(layout, epilogues, repeats=find_repeats(function.body))
     module = Module(isa)
     header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
     emitter = Emitter(Text(module, header), shared)

@@ -18,6 +18,7 @@ from tilewright.passes.lowering import Lowering
 from tilewright.passes.nests import Nest
 from tilewright.passes.nodes import Node, is_conversion, is_covering, make_node
 from tilewright.passes.order import in_order
+from tilewright.passes.parts import parts
 from tilewright.passes.plan import Plan, Target, previous_version, tied_root
 from tilewright.passes.scans import ScanNest, is_scan
 from tilewright.passes.traits import Kind, direct_reads
@@ -239,7 +240,8 @@ def flush(lowering: Lowering) -> None:
         if is_scan(group.nodes[0]):
             ScanNest(lowering, group).emit()
         else:
-            Nest(lowering, group, needed[group.index]).emit()
+            for nodes in parts(group, lowering.plan.targets):
+                Nest(lowering, group, nodes, needed[group.index]).emit()
     lowering.segment.clear()
 
 

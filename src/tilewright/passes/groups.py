@@ -20,6 +20,9 @@ OPEN_GROUPS = 8
 MOST_WRITES = 32
 """How many nodes of a group may write one buffer: each is compared with all others."""
 
+FULL = 16
+"""With so many writes, a group takes only what has to do with what is in it."""
+
 
 Rows = dict[int, tuple[Dim, ...]]
 """Possible numbers of row axes, with their extents."""
@@ -39,7 +42,8 @@ class Position:
 class Group:
     """Nodes that share rows.
 
-    `options` are the row axes that all of them allow, `families` the traits that they have.
+    `options` are the row axes that all of them allow, `families` the traits that they have,
+    `writes` how often they write memory.
     """
 
     __slots__ = (
@@ -51,6 +55,7 @@ class Group:
         "index",
         "nodes",
         "options",
+        "writes",
     )
 
     def __init__(self, index: int) -> None:
@@ -59,6 +64,7 @@ class Group:
         self.domains: set[tuple[Dim, ...]] = set()
         self.families: set[Traits] = set()
         self.options: Rows | None = None
+        self.writes = 0
         self._symbols: dict[tuple[int, Dim], Symbol] = {}
         self._positions: dict[Traits, Position] = {}
         self._aligned: dict[tuple[Traits, Indices, Traits], bool] = {}
@@ -185,6 +191,7 @@ class Segment:
         assert node.group is not None
         node.storage = storage
         storage.writers.add(node.group.index, node, node.traits.written)
+        node.group.writes += 1
         self.touched.add(storage)
 
     def place(self, node: Node, storage: Storage) -> None:
@@ -220,7 +227,7 @@ def find_options(group: Group, node: Node) -> Rows | None:
 
 def belongs(group: Group, node: Node) -> bool:
     """Shares its whole domain, or a value, with a node of the group."""
-    if node.traits.wide_extents in group.domains:
+    if node.traits.wide_extents in group.domains and group.writes < FULL:
         return True
     return any(leaf.producer and leaf.producer.group is group for leaf in node.leaves)
 

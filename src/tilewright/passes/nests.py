@@ -42,10 +42,13 @@ class Pass:
 class Nest:
     """The loop nest of `group`. `buffered` are its values that others read from memory."""
 
-    def __init__(self, lowering: Lowering, group: Group, buffered: set[Node]) -> None:
+    def __init__(
+        self, lowering: Lowering, group: Group, nodes: Sequence[Node], buffered: set[Node]
+    ) -> None:
         self.lowering = lowering
         self.scopes = lowering.scopes
         self.group = group
+        self.nodes = nodes
         self.buffered = buffered
         self.rows = group.rows
         self.elements = Elements(lowering, self.scopes.current, group)
@@ -73,7 +76,7 @@ class Nest:
 
     def set_levels(self) -> None:
         """The level of each node: how many passes over the row must come before it."""
-        for node in self.group.nodes:
+        for node in self.nodes:
             node.level = 0
             for source in node.sources:
                 node.level = max(node.level, source.level + self.is_lane_reduction(source))
@@ -81,11 +84,11 @@ class Nest:
     def live_nodes(self) -> list[Node]:
         """Roots and all they need, in program order."""
         live: set[Node] = set()
-        for node in reversed(self.group.nodes):
+        for node in reversed(self.nodes):
             if node in live or node.kind is Kind.WRITE or node in self.buffered:
                 live.add(node)
                 live.update(node.sources)
-        return [node for node in self.group.nodes if node in live]
+        return [node for node in self.nodes if node in live]
 
     def plan(self) -> None:
         """Distributes the live nodes over passes."""
@@ -118,7 +121,7 @@ class Nest:
     def plan_kept(self) -> None:
         """Finds the values that a later pass needs and that cost too much to compute again."""
         first: dict[Node, Pass] = {}
-        places = {node: place for place, node in enumerate(self.group.nodes)}
+        places = {node: place for place, node in enumerate(self.nodes)}
         for each in self.ordered_passes():
             visited: set[Node] = set()
             stack = [*each.roots]
@@ -165,7 +168,7 @@ class Nest:
     def emit(self) -> None:
         """Emits the nest into the innermost scope."""
         self.plan()
-        for node in self.group.nodes:
+        for node in self.nodes:
             if node in self.buffered and node.storage is None and not self.is_row_reduction(node):
                 storage = self.lowering.room_for_node(node, self.group)
                 self.lowering.segment.place(node, storage)
@@ -174,7 +177,7 @@ class Nest:
                 self.start_accumulators(node)
         if self.passes or self.row_roots:
             self.emit_rows(0)
-        for node in self.group.nodes:
+        for node in self.nodes:
             self.publish(node)
 
     def publish(self, node: Node) -> None:
@@ -300,7 +303,10 @@ class Nest:
         return next((write for write in last.roots if self.may_hold(write, node)), None)
 
     def may_hold(self, write: Node, node: Node) -> bool:
-        """True when the row that `write` fills may hold the row of `node` before."""
+        """True when the row that `write` fills may hold the row of `node` before.
+
+        Other nodes of the group that write there write elsewhere (`may_write`).
+        """
         storage = write.storage
         return (
             write.kind is Kind.WRITE
@@ -311,7 +317,6 @@ class Nest:
             and WRITE not in write.unproven
             and is_injective(write)
             and not storage.readers.of(self.group.index)
-            and all(other is write for other, _ in storage.writers.of(self.group.index))
         )
 
     def keep(self, node: Node, storage: Storage, indices: Indices) -> Store:
