@@ -41,8 +41,9 @@ house: $(STAMP)
 		tests/test_layers.py tests/test_budgets.py tests/test_public_api.py
 
 bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet -e ".[bench]" \
-		|| echo "numba is missing: its column stays blank"
+	@for peer in numba jax; do \
+		$(BIN)/python -m pip install --quiet -e ".[$$peer]" \
+			|| echo "$$peer did not install: its column stays blank"; done
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)
