@@ -8,13 +8,14 @@ from typing import Any
 from tilewright.dtypes import INT32
 from tilewright.errors.nki_instructions import VALID_SIZE
 from tilewright.frontend.trace.access import reshaped_to
-from tilewright.frontend.trace.ambient import nki_ctx, refusal
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._matmul import matrix
 from tilewright.nki._operands import (
+    require_integer,
     require_same_partitions,
     require_tile,
     result_dtype,
@@ -35,6 +36,7 @@ def gather_flattened(
 ) -> nki_tensor:
     """In each partition, the free elements (flattened) that the index tile names."""
     require_same_partitions(require_tile(data, "data"), require_tile(indices, "indices"))
+    require_integer(current_api(), "indices", indices.root.dtype)
     value = tile_value(matrix(data), data.root.dtype)
     places = tile_value(matrix(indices), INT32)
     picked = gather.take_along(value, places, axis=1)

@@ -42,6 +42,15 @@ def _binary(name: str, meaning: str) -> Binary:
     return _named(function, name, f"{meaning}, for each element, with numpy broadcasting.")
 
 
+def _remainder(name: str, meaning: str) -> Binary:
+    """These two also take `dtype` and `mask` by position."""
+
+    def function(x: Any, y: Any, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
+        return trace_arith.binary(nki_ctx().sema, name, x, y, dtype, mask)
+
+    return _named(function, name, f"{meaning}, for each element, with numpy broadcasting.")
+
+
 def _comparison(name: str, meaning: str) -> Binary:
     def function(
         x: Any, y: Any, *, dtype: Any = bool, mask: Any = None, **kwargs: Any
@@ -105,8 +114,8 @@ divide = _binary("divide", "x / y")
 maximum = _binary("maximum", "The larger of x and y")
 minimum = _binary("minimum", "The smaller of x and y")
 power = _binary("power", "x to the power y")
-mod = _binary("mod", "The remainder of x / y with the sign of y")
-fmod = _binary("fmod", "The remainder of x / y with the sign of x")
+mod = _remainder("mod", "The remainder of x / y with the sign of y")
+fmod = _remainder("fmod", "The remainder of x / y with the sign of x")
 bitwise_and = _binary("bitwise_and", "The bits set in both integers")
 bitwise_or = _binary("bitwise_or", "The bits set in either integer")
 bitwise_xor = _binary("bitwise_xor", "The bits set in one of the integers")

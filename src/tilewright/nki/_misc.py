@@ -67,11 +67,11 @@ def shared_identity_matrix(n: int, dtype: Any = np.uint8, **kwargs: Any) -> nki_
 
 
 def static_cast(input_data: Any, dtype: Any) -> Any:
-    """A host number or array in an element type of the language."""
+    """A number or array of the host in an element type of the language."""
     found = find_dtype(dtype)
     if found is None:
         raise TypeError(f"{dtype!r} is not an element type of this language")
-    return np.asarray(input_data).astype(found.numpy)
+    return np.asarray(input_data).astype(found.numpy)[()]
 
 
 # ---------------------------------------------------------------------------- random numbers

@@ -7,9 +7,11 @@ from typing import Any
 
 from tilewright.dtypes import BOOL, FP32, INT32, DType
 from tilewright.frontend.trace.access import reshaped_to
+from tilewright.frontend.trace.ambient import nki_ctx
 from tilewright.frontend.trace.arith import broadcast_shape
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.ir.core import Value
 from tilewright.nki._operands import (
     free_axes,
@@ -79,7 +81,7 @@ def mean(
     keepdims: bool = False,
     **kwargs: Any,
 ) -> nki_tensor:
-    """The mean along free axes, in FP32."""
+    """The mean along free axes, in FP32; with a mask, that of the elements where it holds."""
     require_tile(x, "x")
     axes = free_axes(x, axis)
     total = _mean(x, axes, mask)
@@ -89,11 +91,15 @@ def mean(
 
 def _mean(x: nki_tensor, axes: tuple[int, ...], mask: Any) -> Value:
     value = masked_value(tile_value(x, FP32, mask), x.shape, mask, "add")
-    return times(reduce_axes("add", value, axes), 1.0 / _count(x, axes))
+    return _per_element(reduce_axes("add", value, axes), x, axes, mask)
 
 
-def _count(x: nki_tensor, axes: tuple[int, ...]) -> int:
-    return math.prod(x.shape[axis] for axis in axes)
+def _per_element(total: Value, x: nki_tensor, axes: tuple[int, ...], mask: Any) -> Value:
+    """A sum divided by the number of its terms."""
+    if mask is None:
+        return times(total, 1.0 / math.prod(x.shape[axis] for axis in axes))
+    ones = ew.cast(mask_tile(nki_ctx().sema, mask, x.shape), dtype=FP32)
+    return ew.div(total, reduce_axes("add", ones, axes))
 
 
 @nki_op("nl.var")
@@ -105,7 +111,7 @@ def var(
     axes = free_axes(x, axis)
     distance = ew.sub(tile_value(x, FP32, mask), _mean(x, axes, mask))
     squares = masked_value(square(distance), x.shape, mask, "add")
-    total = times(reduce_axes("add", squares, axes), 1.0 / _count(x, axes))
+    total = _per_element(reduce_axes("add", squares, axes), x, axes, mask)
     total = reshaped_to(total, reduced_shape(x, axes, kwargs.get("keepdims", False)))
     return result_tile(total, result_dtype(dtype, x))
 

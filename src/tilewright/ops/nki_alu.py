@@ -13,7 +13,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise as ew
 from tilewright.ops import reduce, shape
-from tilewright.ops.nki_math import FLOAT_FUNCTIONS, number
+from tilewright.ops.nki_math import FLOAT_FUNCTIONS, number, shift_right
 
 Pair = Callable[[Value, Value], Value]
 
@@ -41,12 +41,12 @@ LOGICAL: dict[str, OpDef[..., Any]] = {
     "logical_or": ew.or_,
     "logical_xor": ew.xor,
 }
-BITS: dict[str, OpDef[..., Any]] = {
+BITS: dict[str, Pair] = {
     "bitwise_and": ew.and_,
     "bitwise_or": ew.or_,
     "bitwise_xor": ew.xor,
     "left_shift": ew.shl,
-    "right_shift": ew.shr,
+    "right_shift": shift_right,
 }
 UNARY = ("abs", "negative", "square", "sign", "copy", "logical_not", "invert", *FLOAT_FUNCTIONS)
 REDUCIBLE = ("add", "multiply", "maximum", "minimum", "subtract", *BITS, *LOGICAL)

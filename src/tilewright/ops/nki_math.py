@@ -8,8 +8,10 @@ from collections.abc import Callable
 from tilewright.dtypes import DType
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
-from tilewright.ir.types import ShapedType
+from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise as ew
+from tilewright.ops.cast import cast as cast_scalar
+from tilewright.ops.nki_dtypes import find_dtype
 
 Function = Callable[[Value], Value]
 
@@ -30,6 +32,22 @@ def scalar(value: float, dtype: DType) -> Value:
     """A constant."""
     given = float(value) if dtype.is_float() else int(value)
     return Builder.current().constant(given, dtype)
+
+
+def shift_right(x: Value, y: Value) -> Value:
+    """x shifted right by y bits, filled with zeros, whether x has a sign or not."""
+    dtype = x.type.dtype if isinstance(x.type, (ShapedType, ScalarType)) else None
+    if dtype is None or not dtype.is_signed_int():
+        return ew.shr(x, y)
+    bits = find_dtype(f"uint{dtype.bits}")
+    assert bits is not None
+    return ew.cast(ew.shr(_converted(x, bits), _converted(y, bits)), dtype=dtype)
+
+
+def _converted(x: Value, dtype: DType) -> Value:
+    if isinstance(x.type, ScalarType):
+        return cast_scalar(x, dtype=dtype)
+    return ew.cast(x, dtype=dtype)
 
 
 def times(x: Value, factor: float) -> Value:

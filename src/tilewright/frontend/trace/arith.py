@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, FP32, INT8, INT32, DType
 from tilewright.errors.nki_instructions import BITVEC_INTEGER
-from tilewright.errors.nki_tensors import NUMPY_SHAPES, UNEXPECTED_OPERAND
+from tilewright.errors.nki_tensors import NUMPY_SHAPES, PARTITION_MISMATCH, UNEXPECTED_OPERAND
 from tilewright.frontend.trace import access
 from tilewright.frontend.trace.access import require_dtype
 from tilewright.frontend.trace.ambient import current_api, refusal
@@ -18,11 +18,11 @@ from tilewright.frontend.trace.predicates import DynamicScalar
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
-from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise, matmul
 from tilewright.ops.cast import cast as cast_scalar
 from tilewright.ops.nki_dtypes import DIRECT, compute_dtype, dtype_name, promote_all, weak_dtype
+from tilewright.ops.nki_math import shift_right
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace.sema import Sema
@@ -35,7 +35,7 @@ Number = (bool, int, float, np.generic)
 class Arithmetic:
     """How a named operation computes: the op, and whether it needs or gives special types."""
 
-    op: OpDef[..., Any]
+    op: Word
     floats_only: bool = False
     gives_bool: bool = False
     on_bits: bool = False
@@ -56,7 +56,7 @@ BINARY: dict[str, Arithmetic] = {
     "bitwise_or": Arithmetic(elementwise.or_, on_bits=True),
     "bitwise_xor": Arithmetic(elementwise.xor, on_bits=True),
     "left_shift": Arithmetic(elementwise.shl, on_bits=True),
-    "right_shift": Arithmetic(elementwise.shr, on_bits=True),
+    "right_shift": Arithmetic(shift_right, on_bits=True),
     "equal": Arithmetic(elementwise.eq, gives_bool=True),
     "not_equal": Arithmetic(elementwise.ne, gives_bool=True),
     "less": Arithmetic(elementwise.lt, gives_bool=True),
@@ -118,6 +118,14 @@ def broadcast_shape(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...
         raise refusal(NUMPY_SHAPES, op=current_api(), left=list(left), right=list(right)) from None
 
 
+def require_same_partitions(op: str, left: Any, right: Any) -> None:
+    """Refuses tiles with different numbers of partitions, which only functions broadcast."""
+    tiles = isinstance(left, nki_tensor) and isinstance(right, nki_tensor)
+    if tiles and left.shape[0] != right.shape[0]:
+        shown = [f"'{each.name}' {list(each.shape)}" for each in (left, right)]
+        raise refusal(PARTITION_MISMATCH, op=op, left=shown[0], right=shown[1])
+
+
 # ---------------------------------------------------------------------------- operations
 
 
@@ -158,11 +166,12 @@ def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, resul
 
 
 def operator(sema: Sema, name: str, x: Any, y: Any) -> Any:
-    """A Python operator: comparisons give int8 tiles of 0 and 1."""
+    """A Python operator: comparisons give int8 tiles of 0 and 1; free dimensions broadcast."""
     for operand in (x, y):
         if not isinstance(operand, (nki_tensor, DynamicScalar, *Number)):
             return NotImplemented
     with sema.ctx.nki_api_scope(name):
+        require_same_partitions(name, x, y)
         return binary(sema, name, x, y, INT8 if name in COMPARISONS else None)
 
 
@@ -241,6 +250,7 @@ def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nk
     with sema.ctx.nki_api_scope(name):
         if name == "add" and _accumulate_product(sema, target, other):
             return target
+        require_same_partitions(name, target, other)
         result = binary(sema, name, target, other)
         access.assign(sema, target, result)
         return target

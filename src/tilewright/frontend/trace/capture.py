@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import linecache
 from collections.abc import Iterator
 from types import CodeType, FunctionType
+from typing import Any
 
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.capture import CapturedFunction, capture_function
@@ -48,8 +50,35 @@ def _find_lambda(code: CodeType) -> tuple[ast.Lambda, SourceText] | None:
     text = "".join(linecache.getlines(code.co_filename))
     source, lambdas = _lambdas_of(code.co_filename, text)
     here = lambdas.get(code.co_firstlineno, [])
-    same = here if len(here) == 1 else [node for node in here if _is_code_of(node, code)]
+    same = here if len(here) == 1 else _those_of(here, code)
     return (same[0], source) if same else None
+
+
+def _those_of(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]:
+    """Which of the lambdas of one line compile to `code`: by its place, or by its instructions."""
+    if not hasattr(code, "co_positions"):
+        return [node for node in nodes if _is_code_of(node, code)]
+    first, last = _extent_of(code)
+    around = [node for node in nodes if _start(node.body) <= first and last <= _end(node.body)]
+    return sorted(around, key=_start, reverse=True)[:1]
+
+
+Place = tuple[int, int]
+
+
+def _extent_of(code: Any) -> tuple[Place, Place]:
+    """The first and the last place (line, column) that a code object is written at."""
+    known = [each for each in code.co_positions() if None not in each and each[2] < each[3]]
+    starts = [(line, column) for line, _, column, _ in known]
+    return min(starts), max((line, column) for _, line, _, column in known)
+
+
+def _start(node: ast.expr) -> Place:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> Place:
+    return node.end_lineno or 0, node.end_col_offset or 0
 
 
 @functools.lru_cache(maxsize=64)
@@ -68,20 +97,21 @@ def _lambdas_of(file: str, text: str) -> tuple[SourceText, dict[int, list[ast.La
 def _is_code_of(node: ast.Lambda, code: CodeType) -> bool:
     """True when the lambda compiles to code like `code`, apart from what it closes over."""
     module = compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
-    (made, *_) = list(_codes(module))
+    made = next(const for const in module.co_consts if isinstance(const, CodeType))
     return (made.co_varnames, _words(made)) == (code.co_varnames, _words(code))
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield const
+def _words(code: CodeType) -> list[Any]:
+    """The instructions, in which a name is a name wherever it is found."""
+    names = ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME")
+    return [
+        ("name" if each.opname in names else each.opname, _word(each.argval))
+        for each in dis.get_instructions(code)
+    ]
 
 
-def _words(code: CodeType) -> tuple[object, ...]:
-    names = sorted({*code.co_names, *code.co_freevars})
-    plain = [const for const in code.co_consts if not isinstance(const, CodeType)]
-    return (*names, *map(repr, plain), *(_words(each) for each in _codes(code)))
+def _word(value: Any) -> Any:
+    return _words(value) if isinstance(value, CodeType) else repr(value)
 
 
 def return_span(function: FunctionType) -> Span | None:

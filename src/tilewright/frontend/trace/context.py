@@ -120,10 +120,13 @@ class TraceContext:
 
     @classmethod
     def new_ctx(cls, opts: CompileOpts) -> TraceContext:
-        """Builds a context and installs it as `TraceContext.global_ctx`."""
+        """Builds a context and installs it as `TraceContext.global_ctx`; one before it ends."""
         ctx = cls(opts)
+        if TraceContext.global_ctx is not None:
+            TraceContext.global_ctx.finalize()
         TraceContext.global_ctx = ctx
         IN_FLIGHT["trace"] = True
+        ctx.sema.__enter__()
         return ctx
 
     def finalize(self) -> None:
@@ -138,6 +141,7 @@ class TraceContext:
         self.kernel_scope.is_alive = False
         self.cur_scope = self.function_scope = self.kernel_scope
         if TraceContext.global_ctx is self:
+            self.sema.__exit__()
             TraceContext.global_ctx = None
             IN_FLIGHT["trace"] = False
 
@@ -174,20 +178,19 @@ class TraceContext:
     def trace_kernel_impl(self, name: str, frame: KernelFrame) -> Generator[str, None, None]:
         """The walk, a step at a time: parameters, body, return."""
         self.kernel_scope.name = name
-        with self.sema:
-            bound = self.kernel.bind_parameters(name, frame)
-            self.kernel.open_grid()
-            yield "parameters"
-            self.watch.enter(frame.function)
-            body = rewritten(frame.function, self, predicated=self.opts.predicated_if)
-            self.body_scope = self.cur_scope
-            result = body(*bound.args, **bound.kwargs)
-            self.require_back_in(self.body_scope)
-            yield "body"
-            self.check_return(result)
-            self.kernel.close_grid()
-            self.require_apart()
-            yield "return"
+        bound = self.kernel.bind_parameters(name, frame)
+        self.kernel.open_grid()
+        yield "parameters"
+        self.watch.enter(frame.function)
+        body = rewritten(frame.function, self, predicated=self.opts.predicated_if)
+        self.body_scope = self.cur_scope
+        result = body(*bound.args, **bound.kwargs)
+        self.require_back_in(self.body_scope)
+        yield "body"
+        self.check_return(result)
+        self.kernel.close_grid()
+        self.require_apart()
+        yield "return"
 
     def require_apart(self) -> None:
         """Refuses explicit allocations that overlap while both are in use, where that is asked."""

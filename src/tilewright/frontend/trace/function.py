@@ -215,8 +215,7 @@ class KernelFunction:
         for param in params:
             param.name = unused(param.name, taken)
             taken.add(param.name)
-        with self.ctx.sema:
-            control.return_((), tuple(root.version for root in written))
+        control.return_((), tuple(root.version for root in written))
         drop_unused(block, self.ctx.sema.consumed)
         body = Block(params, block.ops)
         return Function(self.name, directions, body, (), func_type=Kind.InCore, doc=self.doc)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any, NoReturn
 
-from tilewright.dtypes import INT64, UINT64, DType
+import numpy as np
+
 from tilewright.errors.nki_control import CONDITION_NOT_BOOL, DYNAMIC_CONTROL_FLOW
 from tilewright.errors.nki_tensors import INDEX_OPERATOR
 from tilewright.frontend.trace.ambient import refusal
@@ -200,9 +201,9 @@ class DynamicScalar:
     __slots__ = ("dtype", "expr")
     __array_ufunc__ = None
 
-    def __init__(self, value: Operand, dtype: DType = INT64) -> None:
+    def __init__(self, value: Operand, dtype: Any = np.int64) -> None:
         self.expr: Expr = as_expr(value)
-        self.dtype = dtype
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
 
     __add__ = _arithmetic("add")
     __radd__ = _arithmetic("add", reflected=True)
@@ -246,7 +247,7 @@ class ProgramId(DynamicScalar):
     __slots__ = ("axis", "num_programs")
 
     def __init__(self, value: Operand, axis: int = 0, num_programs: int = 1) -> None:
-        super().__init__(value, UINT64)
+        super().__init__(value, np.uint64)
         self.axis = axis
         self.num_programs = num_programs
 
@@ -257,7 +258,7 @@ class LoopVar(DynamicScalar):
     __slots__ = ("loop_scope", "symbol")
 
     def __init__(self, value: Operand, symbol: Symbol, loop_scope: object = None) -> None:
-        super().__init__(value, UINT64)
+        super().__init__(value, np.uint64)
         self.symbol = symbol
         self.loop_scope = loop_scope
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.errors.nki_control import AMBIGUOUS_TRUTH, EXPECTED_CONSTANT
-from tilewright.errors.nki_tensors import TILE_SHAPE, UNEXPECTED_OPERAND
+from tilewright.errors.nki_tensors import BLOCK_DIMENSION, TILE_SHAPE, UNEXPECTED_OPERAND
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.windows import Window, as_window
@@ -117,9 +117,11 @@ class nki_tensor:
         return nki_ctx().sema.broadcast(self, shape)
 
     def expand_dims(self, axis: int) -> nki_tensor:
-        """A view with a dimension of extent 1 inserted at `axis`."""
-        shape = list(self.shape)
-        shape.insert(axis if axis >= 0 else axis + self.ndim + 1, 1)
+        """A view with a dimension of extent 1 inserted at `axis`; partitions stay in front."""
+        shape, place = list(self.shape), axis if axis >= 0 else axis + self.ndim + 1
+        shape.insert(place, 1)
+        if not self.root.is_hbm and not 0 < place <= self.ndim:
+            raise refusal(BLOCK_DIMENSION, shape=shape)
         return self.reshape(tuple(shape))
 
     def astype(self, dtype: Any) -> nki_tensor:
