@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import UnsupportedFeatureError
 from tilewright.interp.emit import Emitter, tuple_text
 from tilewright.interp.launches import (
     Computed,
@@ -30,7 +31,7 @@ from tilewright.interp.task_regions import symbol_names
 from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
-from tilewright.ir.types import ShapedType
+from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import control, creation, memory, shape, task
 from tilewright.ops.extents import DIM_OPS
 from tilewright.ops.facts import CORES, is_host_collective
@@ -43,14 +44,35 @@ TASK_SCOPES = ("submit", "task")
 
 
 def part_view(x: Any, offset: Any, valid: Any, *, shape: Any, drop: Any) -> Any:
-    """A part of an array, in place."""
+    """A part of an array, in place; of a window, on every rank."""
+    if isinstance(x, Symmetric):
+        return Symmetric(
+            [part_view(each, offset, valid, shape=shape, drop=drop) for each in x.parts]
+        )
     part = x[window_of(offset, shape, x.shape)]
     kept = tuple(extent for axis, extent in enumerate(shape) if axis not in drop)
     return part.reshape(kept) if part.flags.c_contiguous or not drop else np.squeeze(part, drop)
 
 
+def require_part(window: Symmetric, source: Any, offset: Any) -> None:
+    """Raises UnsupportedFeatureError unless `source` is the part of a window at an offset."""
+    if isinstance(source, Symmetric):
+        shape = (*[1] * (len(window.shape) - len(source.shape)), *source.shape)
+        here = window.parts[0][window_of(offset, shape, window.shape)]
+        where = [x.__array_interface__["data"][0] for x in (here, source.parts[0])]
+        if where[0] == where[1]:
+            return
+    raise UnsupportedFeatureError(
+        "a host writes into a window; only what it starts on a rank can",
+        hint="Write it in a function that is called with device=.",
+    )
+
+
 def put_part(launches: Launches, target: Any, source: Any, offset: Any, atomic: bool) -> Any:
     """`target` with `source` written at an offset; nothing to do where it is that part already."""
+    if isinstance(target, Symmetric):
+        require_part(target, source, offset)
+        return target
     extents = (*[1] * (target.ndim - source.ndim), *source.shape)
     room = target[window_of(offset, extents, target.shape)]
     where = [array.__array_interface__["data"][0] for array in (room, source)]
@@ -154,7 +176,7 @@ class LaunchingEmitter(NotingEmitter):
         elif op.opdef is task.dummy and self.kind == "task":
             deps = tuple_text([self.name(value) for value in op.operands[0]])
             self.text.line(f"{self.define(op.result)} = {self.launches}.dummy({deps})")
-        elif is_part(op) and op.result not in self.changed_here:
+        elif is_part(op) and (is_window(op.result) or op.result not in self.changed_here):
             emit_part(self, op)
         elif op.opdef is memory.assemble and op.attrs["valid"] is None:
             emit_put(self, op)
@@ -293,6 +315,11 @@ def looks_at_data(op: Operation) -> bool:
 
 
 # ---------------------------------------------------------------------------------- parts in place
+
+
+def is_window(value: Value) -> bool:
+    """True for memory that other ranks reach."""
+    return isinstance(value.type, DistributedTensorType)
 
 
 def is_part(op: Operation) -> bool:

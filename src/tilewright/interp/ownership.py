@@ -54,6 +54,8 @@ def holds_memory(value: Value) -> bool:
 def may_alias(op: Operation) -> bool:
     """True when a result of `op` may be a view of an operand."""
     family = op.opdef.name.partition(".")[0]
+    if any(isinstance(value.type, DistributedTensorType) for value in op.results):
+        return False  # one memory for all ranks: a part of it is that memory, too
     return family not in (*FRESH_FAMILIES, "control", "comm", "pipe") and not op.opdef.tied
 
 

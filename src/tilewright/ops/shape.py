@@ -24,7 +24,14 @@ from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import op
 from tilewright.ir.structure import AxisKind, Read, Structure, broadcast_map, domain, identity_map
-from tilewright.ir.types import Shape, ShapedType, Type, element_count, render_dims
+from tilewright.ir.types import (
+    DistributedTensorType,
+    Shape,
+    ShapedType,
+    Type,
+    element_count,
+    render_dims,
+)
 from tilewright.ops import arith
 from tilewright.ops.cast import bitcast
 from tilewright.ops.extents import as_dims, same_dim, same_dims
@@ -263,7 +270,8 @@ def slice_(
     """The part of x of extents `shape` that starts at `offset`, without the unit axes `drop_dims`.
 
     It is valid where x is and, if given, inside `valid_shape`. With `clamp` it may leave x: the
-    valid region ends there. Elements outside x are 0.
+    valid region ends there. Elements outside x are 0. A part of a window is a window, the same
+    part on every rank; else it is what x holds here.
     """
     ...
 
@@ -293,7 +301,10 @@ def slice_type(
     type_ = require_shaped("slice", "x", x)
     valid = require_window("slice", type_, as_dims(offset), shape, valid_shape, clamp)
     require_droppable(shape, drop_dims)
-    return moved_type(type_, without(shape, drop_dims), type_.dtype, without(valid, drop_dims))
+    kept = without(shape, drop_dims)
+    if isinstance(type_, DistributedTensorType) and valid_shape is None and not clamp:
+        return DistributedTensorType(kept, type_.dtype)
+    return moved_type(type_, kept, type_.dtype, without(valid, drop_dims))
 
 
 @slice_.reference

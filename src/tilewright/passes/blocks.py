@@ -10,11 +10,11 @@ from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.structure import Structure
 from tilewright.ir.types import ScalarType, TensorType
-from tilewright.ops import arith
+from tilewright.ops import arith, shape
 from tilewright.ops import cast as casting
 from tilewright.passes.elements import Elements
 from tilewright.passes.guards import guard
-from tilewright.passes.lowering import Lowering
+from tilewright.passes.lowering import Lowering, is_window
 from tilewright.passes.nests import Nest
 from tilewright.passes.nodes import Node, is_conversion, is_covering, make_node
 from tilewright.passes.order import in_order
@@ -114,7 +114,7 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
     depths: dict[Value, int] = {}
     for position, op in enumerate(block.ops[:-1]):
         structure = structure_of(op)
-        if structure is None:
+        if structure is None or is_window_part(op):
             continue
         node = nodes[op] = make_node(op, structure, op.results[0], position)
         if is_covering(node) and not is_seen_outside(lowering, op.results[0]):
@@ -127,6 +127,11 @@ def find_nodes(lowering: Lowering, block: Block) -> dict[Operation, Node]:
         elif node.kind is not Kind.WRITE:
             computed.add(node.result)
     return nodes
+
+
+def is_window_part(op: Operation) -> bool:
+    """True for a part of a window, which is that memory itself under another name."""
+    return op.opdef is shape.slice_ and is_window(op.result)
 
 
 def is_seen_outside(lowering: Lowering, version: Value) -> bool:
@@ -182,6 +187,9 @@ def may_be_deeper(node: Node, depths: dict[Value, int]) -> bool:
 
 def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> None:
     """One operation that is not a terminator."""
+    is_shared = node is not None and lowering.has_remote and is_remote(lowering, node)
+    if is_shared:
+        flush(lowering)
     if node is None:
         HANDLERS.get(op.opdef, lower_scalar)(lowering, op)
     elif isinstance(node.result.type, ScalarType):
@@ -190,13 +198,14 @@ def lower_operation(lowering: Lowering, op: Operation, node: Node | None) -> Non
         lowering.write(node)
     else:
         lowering.compute(node)
-    if node is not None and lowering.has_remote and is_remote(lowering, node):
+    if node is not None and is_shared:
         finish_now(lowering, node)
 
 
 def is_remote(lowering: Lowering, node: Node) -> bool:
     """True when a node reads or writes memory that may have another name here."""
-    storages = [node.storage, *(lowering.storage_of(r.value) for r in direct_reads(node.structure))]
+    values = [read.value for read in direct_reads(node.structure)]
+    storages = map(lowering.storage_of, [*values, node.dest] if node.dest else values)
     return any(storage is not None and storage.is_remote for storage in storages)
 
 

@@ -15,15 +15,19 @@ from tilewright.ir.affine import Expr, as_expr, less, less_equal
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import WaitCmp
 from tilewright.ir.types import ScalarType
-from tilewright.ops import arith, comm, loop, meeting, rank_words
+from tilewright.ops import arith, comm, loop, meeting, rank_words, shape
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.ops.participant import GateRow
-from tilewright.passes.blocks import flush, lowers
+from tilewright.passes.blocks import flush, lowers, structure_of
+from tilewright.passes.contract import slot as matrix_slot
+from tilewright.passes.contract import strided
+from tilewright.passes.guards import guard
 from tilewright.passes.lowering import Lowering
 from tilewright.passes.meetings import settle
-from tilewright.passes.nodes import element_dtype, shaped
+from tilewright.passes.nodes import element_dtype, make_node, shaped
 from tilewright.passes.storage import Storage
+from tilewright.passes.traits import direct_reads, index_exprs
 
 INDEX_TYPE = ScalarType(INDEX)
 
@@ -35,10 +39,10 @@ def as_index(lowering: Lowering, given: Value) -> Value:
 
 
 def window(lowering: Lowering, value: Value) -> Storage:
-    """The memory of a window; raises UnsupportedFeatureError where it is only part of one."""
+    """The memory of a window; raises UnsupportedFeatureError for what has none."""
     storage = lowering.storage_of(value)
     if storage is None:
-        raise UnsupportedFeatureError(f"{value.name or 'a value'} is no whole window")
+        raise UnsupportedFeatureError(f"{value.name or 'a value'} is no memory of a window")
     return storage
 
 
@@ -47,6 +51,24 @@ def part(lowering: Lowering, value: Value, peer: Value) -> Storage:
     buffer = meeting.peer(window(lowering, value).buffer, as_index(lowering, peer))
     lowering.has_remote = True
     return Storage(buffer, is_global=True, is_remote=True)
+
+
+@lowers(shape.slice_)
+def lower_window_part(lowering: Lowering, op: Operation) -> None:
+    """The memory of a part of a window under a name of its own."""
+    structure = structure_of(op)
+    assert structure is not None
+    guard(lowering, make_node(op, structure, op.result, lowering.plan.position))
+    flush(lowering)
+    (read,) = direct_reads(structure)
+    index = index_exprs(read)
+    extents = shaped(op.result).shape
+    whole = window(lowering, read.value)
+    place = None if index is None else strided(whole, index, extents, structure.dims)
+    assert place is not None
+    buffer = matrix_slot(lowering, place, ())
+    lowering.has_remote = True
+    lowering.hold(op.result, Storage(buffer, is_global=True, is_remote=True))
 
 
 # ----------------------------------------------------------------------------------------- who runs

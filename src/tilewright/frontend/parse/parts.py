@@ -8,7 +8,7 @@ from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.ir.affine import as_expr, less_equal
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType
-from tilewright.ir.types import ShapedType
+from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import memory, shape
 from tilewright.ops.extents import as_dims
 
@@ -26,7 +26,12 @@ def write_back(p: FunctionParser) -> None:
 
 
 def put_back(p: FunctionParser, part: Value, new: Value) -> None:
-    """Puts the new contents of a part that was sliced from a parameter into the parameter."""
+    """Puts the new contents of a part that was sliced from a parameter into the parameter.
+
+    A part of a window is that memory itself.
+    """
+    if isinstance(part.type, DistributedTensorType):
+        return
     op = slice_behind(part) if part in p.versions.parts else None
     if op is None:
         return
