@@ -253,12 +253,27 @@ class Reductions:
         left = fold.combine(text, LANES, own[0], own[1])
         right = fold.combine(text, LANES, own[2], own[3])
         state, lanes = fold.combine(text, LANES, left, right), LANES
+        if fold.guarded:
+            return self.greatest_lane(fold, state)
         while lanes > 1:
             low = self.part(fold, state, lanes, 0)
             high = self.part(fold, state, lanes, lanes // 2)
             lanes //= 2
             state = fold.combine(text, lanes, low, high)
         return state
+
+    def greatest_lane(self, fold: Fold, state: State) -> State:
+        """A guarded extreme of all lanes, in whole registers: in which order shows nowhere."""
+        text, (value, nans) = self.e.text, state
+        kind, half = type_text("float", LANES), LANES
+        while half > 1:
+            half //= 2
+            picks = vector_text([*range(half, 2 * half)] * (LANES // half), "i32")
+            other = f"shufflevector {kind} {value}, {kind} poison, <{LANES} x i32> {picks}"
+            value = extreme(text, fold.name, LANES, value, text.let(other))
+        bits = text.let(f"bitcast {MASK} {nans} to i{LANES}")
+        some = text.let(f"icmp ne i{LANES} {bits}, 0")
+        return (text.let(f"extractelement {kind} {value}, i64 0"), some)
 
     def part(self, fold: Fold, state: State, lanes: int, start: int) -> State:
         """Half of the lanes, from `start` on."""
@@ -282,6 +297,8 @@ class Reductions:
             nan = constant(float("nan"), "FP32", 1)
             state = (word(text, "select", "FP32", 1, state[1], nan, state[0]),)
         if not fold.is_paired:
+            if fold.guarded and fold.inits == fold.identity(1)[:1]:
+                return state
             return (word(text, fold.name, fold.dtypes[0], 1, fold.inits[0], state[0]),)
         first = (fold.inits[0], constant(least(fold.dtypes[1]), fold.dtypes[1], 1))
         better = is_better(text, fold, 1, state, first)
