@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,52 @@ def test_r_036_scopes_do_not_nest_in_a_core() -> None:
             "    with pl.at(level=pl.Level.CORE_GROUP):",
             "        x[:] = pl.add(x, 1.0)",
         )
+
+
+def test_r_036_scopes_do_not_nest_through_a_helper() -> None:
+    @pl.inline
+    def scaled(x: pl.Tensor[[16, 16], pl.FP32]) -> pl.Tensor[[16, 16], pl.FP32]:
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = pl.mul(x, 2.0)
+        return y
+
+    @pl.function
+    def outside(x: pl.Tensor[[16, 16], pl.FP32]) -> pl.Tensor[[16, 16], pl.FP32]:
+        return scaled(x)
+
+    assert settled(outside)
+    with pytest.raises(ParserSyntaxError, match="cannot stand inside another one"):
+
+        @pl.function
+        def inside(x: pl.Tensor[[16, 16], pl.FP32]) -> pl.Tensor[[16, 16], pl.FP32]:
+            with pl.at(level=pl.Level.CORE_GROUP):
+                y = scaled(x)
+            return y
+
+
+@pytest.mark.parametrize("kind", ["InCore", "AIC", "AIV"])
+def test_r_036_a_kernel_of_one_core_opens_no_scope(kind: str) -> None:
+    def of_type(body: Callable[..., Any]) -> Any:
+        return pl.function(type=pl.FunctionType[kind])(body)
+
+    def placed(x: pl.Tensor[[16, 16], pl.FP32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            y = pl.mul(x, 2.0)
+        return y
+
+    def ordered(x: pl.Tensor[[16, 16], pl.FP32]):
+        with pl.manual_scope():
+            y = pl.mul(x, 2.0)
+        return y
+
+    def counted(x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]):
+        for i in pl.spmd(16):
+            x[i : i + 1, :] = pl.mul(x[i : i + 1, :], 2.0)
+
+    for body, word in ((placed, "pl.at"), (ordered, "pl.manual_scope"), (counted, "pl.spmd")):
+        says = f"{word} opens a scope in a function of type {kind}, which runs on one core"
+        with pytest.raises(ParserSyntaxError, match=re.escape(says)):
+            of_type(body)
 
 
 # ---- break, continue, parse-time words, strict SSA -----------------------------------------------

@@ -89,7 +89,8 @@ def parse_function(
     signature = reader.read(node, skip=1 if is_method else 0)
     builder = Builder()
     around = callees or NoCallees()
-    state = State(builder, around, params=signature.params, is_text=declare is not None)
+    is_text, kind = declare is not None, options.func_type
+    state = State(builder, around, params=signature.params, is_text=is_text, kind=kind)
     for param in signature.params:
         if isinstance(param.type, TensorType):
             state.versions.own(param)

@@ -119,7 +119,7 @@ def test_an_alias_of_an_output_written_in_a_loop_is_carried() -> None:
 
 
 def test_a_tensor_that_is_only_read_is_not_carried() -> None:
-    @pl.function(type=pl.FunctionType.InCore)
+    @pl.function(type=pl.FunctionType.Orchestration)
     def f(x: TA, out: pl.Out[TA]) -> TA:
         for i in pl.range(2):
             with pl.at(level=pl.Level.CORE_GROUP):

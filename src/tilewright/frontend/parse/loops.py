@@ -28,6 +28,7 @@ from tilewright.frontend.parse.regions import (
     end_block,
     isolated,
 )
+from tilewright.frontend.parse.scopes import require_nesting
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
 from tilewright.frontend.surface import LoopWord, as_attr, described
 from tilewright.frontend.values import (
@@ -39,7 +40,7 @@ from tilewright.frontend.values import (
     is_scalar,
     literal_of,
 )
-from tilewright.frontend.words import COND, SPLIT_AIV, WHILE
+from tilewright.frontend.words import COND, SPLIT_AIV, SPMD, WHILE
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind
@@ -450,6 +451,8 @@ def _loop_arguments(
     names = POSITIONAL.get(function, ())
     bounds += [options.pop(name) for name in names if name in options]
     require_options(p, function, {**dict(zip(names, bounds)), **options}, call)
+    if function is SPMD:
+        require_nesting(p, function, call)
     if not 1 <= len(bounds) <= (len(names) or 3):
         raise ParserSyntaxError(
             f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)

@@ -35,7 +35,7 @@ from tilewright.frontend.values import constant, emit_expr, is_number, literal_o
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Value
-from tilewright.ir.enums import Effect
+from tilewright.ir.enums import Effect, FunctionType
 from tilewright.ir.types import ShapedType
 from tilewright.ops.extents import DIM_OPS
 from tilewright.source import SourceText, Span
@@ -100,7 +100,9 @@ class State:
     symbols: dict[Symbol, Value] = field(default_factory=dict[Symbol, Value])
     params: tuple[Value, ...] = ()
     is_text: bool = False
+    kind: FunctionType = FunctionType.Opaque
     depth: int = 0
+    placements: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
     put_back: set[Operation] = field(default_factory=set[Operation])
 
@@ -170,7 +172,6 @@ class FunctionParser(Evaluator):
         self.defined: dict[str, ast.expr] = {}
         self.outputs: Mapping[str, Value] = {}
         self.rebound: dict[ast.expr, tuple[str, Value]] = {}
-        self.placements: list[tuple[Any, Any]] = []
         self.yielded: Yield | None = None
         self.ended: Yield | None = None
         self.here: Span | None = parent

@@ -12,12 +12,14 @@ from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, require_optio
 from tilewright.frontend.parse.parser import FunctionParser, statement
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
-from tilewright.frontend.surface import LoopWord, ScopeWord, as_attr
+from tilewright.frontend.surface import LoopWord, ScopeWord, Word, as_attr
 from tilewright.frontend.values import is_scalar
-from tilewright.frontend.words import AT
+from tilewright.frontend.words import AT, SPLIT_AIV
 from tilewright.ir.core import Block, Value
-from tilewright.ir.enums import Level
+from tilewright.ir.enums import FunctionType, Level
 from tilewright.ops import control
+
+KERNELS = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
 
 
 @statement(ast.With)
@@ -29,17 +31,17 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     word, options = _scope_call(p, item.context_expr)
     refuse_predicate(p, options, item.context_expr)
     deps = task_ids(p, options.pop("deps", None), item.context_expr)
-    _require_nesting(p, word, options, item.context_expr)
+    require_nesting(p, word, item.context_expr, options.get("level"))
     kind = word.path.rpartition(".")[2]
     attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
     with p.trial():
-        p.placements.append((word, options.get("level")))
+        p.state.placements.append((word, options.get("level")))
         around, p.around = p.around, node.body
         block = p.region((), node.body)
         p.around = around
         name = item.optional_vars
         current = None if name is None else begin_task(p, block, name)
-        p.placements.pop()
+        p.state.placements.pop()
         inside, versions = dict(p.scope), p.versions.mark()
     changed = {n: b for n, b in inside.items() if p.scope.get(n, MISSING) is not b}
     where = Position.of(block)
@@ -81,10 +83,20 @@ def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]
     return word, options
 
 
-def _require_nesting(p: FunctionParser, word: Any, options: dict[str, Any], node: ast.expr) -> None:
-    if word is not AT or options.get("level") is not Level.CORE_GROUP:
-        return
-    if (AT, Level.CORE_GROUP) in p.placements:
+def require_nesting(
+    p: FunctionParser, word: Word, node: ast.expr, level: Level | None = None
+) -> None:
+    """Raises ParserSyntaxError for a scope where none may stand; a text may hold what passes and
+    the traced style make."""
+    kind = p.state.kind
+    if kind in KERNELS and word is not SPLIT_AIV and not p.state.is_text:
+        raise ParserSyntaxError(
+            f"{word.path} opens a scope in a function of type {kind.name}, which runs on one core",
+            p.span(node),
+            "Open scopes in the Opaque or Orchestration function that calls it.",
+        )
+    is_core = word is AT and level is Level.CORE_GROUP
+    if is_core and (AT, Level.CORE_GROUP) in p.state.placements:
         raise ParserSyntaxError(
             "pl.at(level=pl.Level.CORE_GROUP) cannot stand inside another one",
             p.span(node),
