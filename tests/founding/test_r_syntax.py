@@ -40,6 +40,32 @@ def types_of(f: Any) -> list[str]:
 # ---- types ---------------------------------------------------------------------------------------
 
 
+def test_r_028_arrays_stay_in_the_function_that_makes_them() -> None:
+    @pl.function
+    def inside(n: pl.Scalar[pl.INDEX]) -> pl.Scalar[pl.INT32]:
+        a = pl.array.create(4, pl.INT32)
+        a[2] = pl.const(7, pl.INT32)
+        return a[n]
+
+    assert execute(inside, 2) == 7
+    with pytest.raises(ParserTypeError, match=r"'taken' is pl.Array\[4, pl.INT32\].*do not cross"):
+
+        @pl.function
+        def takes(taken: pl.Array[4, pl.INT32]) -> pl.Scalar[pl.INT32]:
+            return taken[0]
+
+    with pytest.raises(
+        ParserTypeError, match=r"'gives' returns pl.Array\[4.*do not cross"
+    ) as error:
+
+        @pl.function
+        def gives(n: pl.Scalar[pl.INDEX]):
+            a = pl.array.create(4, pl.INT32)
+            return a
+
+    assert error.value.span is not None and "pl.Tensor" in (error.value.hint or "")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "form", ["pl.Scalar[{}]", "pl.Tensor[[4, 8], {}]", "pl.Tile[[4, 8], {}, pl.Mem.Vec]"]

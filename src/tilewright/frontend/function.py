@@ -33,7 +33,7 @@ from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, BodyText, Function, Rebinding, Undeclared, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
-from tilewright.ir.types import TensorType, Type
+from tilewright.ir.types import ArrayType, TensorType, Type
 from tilewright.ops import control
 from tilewright.source import SourceText, Span
 
@@ -137,6 +137,7 @@ class _Reader:
 
     def read(self) -> Function:
         p, state = self.p, self.state
+        self._keep_arrays_inside()
         attrs, body = self._prologue(self.body)
         block = Block(self.signature.params)
         with state.builder.inside(block):
@@ -221,7 +222,20 @@ class _Reader:
             return []
         return values
 
+    def _keep_arrays_inside(self) -> None:
+        nodes = _arguments(self.node)
+        for param in self.signature.params:
+            if isinstance(param.type, ArrayType) and not self.state.is_text:
+                what = f"Parameter '{param.name}' is {param.type}: arrays do not cross functions"
+                hint = "Pass its elements as scalars, or a pl.Tensor."
+                self.p.report(ParserTypeError(what, self.p.span(nodes[param.name]), hint))
+
     def _check_returns(self, values: Sequence[Value], node: ast.Return | None) -> None:
+        for value in values:
+            if isinstance(value.type, ArrayType) and not self.state.is_text:
+                what = f"Function '{self.name}' returns {value.type}: arrays do not cross functions"
+                hint = "Return its elements as scalars, or write them to a pl.Tensor."
+                raise ParserTypeError(what, hint=hint)
         declared = self.signature.returns
         if declared is None or (self.state.errors and node is None):
             return
@@ -247,8 +261,7 @@ class _Reader:
         return BodyText(self.p.source, end + 1, node.end_lineno or end)
 
     def _undeclared(self, directions: Sequence[ParamDirection]) -> list[Undeclared]:
-        arguments = self.node.args
-        nodes = {a.arg: a for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        nodes = _arguments(self.node)
         given = zip(self.signature.params, self.signature.directions, directions)
         return [
             Undeclared(param, self.p.span(nodes[param.name]))
@@ -270,3 +283,8 @@ def frozen(given: Any) -> Any:
     if isinstance(given, (list, tuple)):
         return tuple(map(frozen, cast("list[Any]", given)))
     return given
+
+
+def _arguments(node: FunctionNode) -> Mapping[str, ast.arg]:
+    given = node.args
+    return {a.arg: a for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
