@@ -15,6 +15,7 @@ from tilewright.passes import (
     expand_communication,
     function,
     inline_calls,
+    join_rows,
     merge_products,
     merge_tiles,
     place_products,
@@ -35,6 +36,7 @@ PASSES = {
     "merge_products": merge_products,
     "place_products": place_products,
     "merge_tiles": merge_tiles,
+    "join_rows": join_rows,
 }
 IMPORTS = """
 import tilewright.language as pl
