@@ -6,6 +6,7 @@ j mod 16 of accumulator (j // 16) mod 4.
 
 from __future__ import annotations
 
+from tilewright.codegen.balance import moved_sums
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
 from tilewright.codegen.index import Num
@@ -20,7 +21,7 @@ from tilewright.ops import loop
 from tilewright.ops.long_words import LONG_WORDS
 
 ACCUMULATORS = 4
-SHORT_BODY, TURNING_BODY, MEDIUM_BODY = 8, 12, 24
+TURNING_BODY, LARGE_BODY = 12, 48
 LONG_WORD = 12
 LANES_PER_CELL = 1 << 14
 ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
@@ -83,17 +84,17 @@ class LaneLoop:
         inits = op.operands[3]
         self.body: Block = op.regions[0]
         self.reductions = Reductions(e, op.attrs["combine"], inits)
-        self.turns = bool(inits) and body_size(self.body) > TURNING_BODY
-        self.copies = 1 if self.turns else choose_copies(self.body, bool(inits))
+        self.copies = choose_copies(self.body, bool(inits))
         self.slot = len(e.text.lines)
         e.text.do("")
-        self.state = LaneState([], e.text.count)
+        moved = moved_sums(self.body) if e.module.isa.has_fma else frozenset[Operation]()
+        self.state = LaneState([], e.text.count, moved)
 
     def write(self) -> None:
         """The whole vectors, then the tail, then the fold of the accumulators."""
         e, index = self.e, self.e.index
         chunk = LANES * self.copies
-        if self.turns and not isinstance(self.count, int):
+        if self.op.operands[3] and not isinstance(self.count, int):
             chunk = LANES * ACCUMULATORS
         whole = index.round_down(self.count, chunk)
         accumulators = self.reductions.identities()
@@ -108,15 +109,15 @@ class LaneLoop:
         self.reductions.finish(self.op.results, self.straight(accumulators))
 
     def main_loop(self, whole: Num, accumulators: list[str]) -> list[str]:
-        """Full vectors, `copies` at a time; a long reduction turns its accumulators instead."""
+        """Full vectors, `copies` at a time."""
         step = LANES * self.copies
         masks = [""] * self.copies
         if isinstance(whole, int) and whole <= step:
-            return self.turned(self.run_body(0, masks, accumulators))
+            return self.run_body(0, masks, accumulators)
         runs = isinstance(whole, int)
         carries = list(zip(self.reductions.kinds, accumulators, strict=True))
         with self.e.text.loop(0, whole, step, carries, runs=runs) as state:
-            state.following = self.turned(self.run_body(state.counter, masks, state.carries))
+            state.following = self.run_body(state.counter, masks, state.carries)
         return state.carries
 
     def known_tail(self, start: Num, rest: int, accumulators: list[str]) -> list[str]:
@@ -124,7 +125,7 @@ class LaneLoop:
         masks = [""] * (rest // LANES)
         if rest % LANES:
             masks.append(lane_mask(self.e.text, rest % LANES))
-        return self.turned(self.run_body(start, masks, accumulators))
+        return self.run_body(start, masks, accumulators)
 
     def run_time_tail(self, start: Num, rest: Num, accumulators: list[str]) -> list[str]:
         """What is left of a run-time extent, one masked vector at a time.
@@ -140,23 +141,20 @@ class LaneLoop:
         with text.loop(0, end, LANES, carries) as state:
             mask = lane_mask(text, index.sub(rest, state.counter))
             position = index.add(start, state.counter)
-            following = self.run_body(position, [mask], state.carries)
-            state.following = self.reductions.turned(following)
+            state.following = self.run_body(position, [mask], state.carries)
         return state.carries
 
-    def turned(self, accumulators: list[str]) -> list[str]:
-        """After one vector of a long reduction, the next accumulator comes first."""
-        return self.reductions.turned(accumulators) if self.turns else accumulators
-
     def straight(self, accumulators: list[str]) -> list[str]:
-        """The accumulators of a long reduction over a known extent, in their order again."""
-        if self.turns and isinstance(self.count, int):
-            for _ in range((-self.count // LANES) % ACCUMULATORS):
-                accumulators = self.reductions.turned(accumulators)
-        return accumulators
+        """The accumulators in their order again."""
+        if not isinstance(self.count, int):
+            return accumulators
+        return self.reductions.turned(accumulators, -self.count // LANES)
 
     def run_body(self, start: Num, masks: list[str], accumulators: list[str]) -> list[str]:
-        """The body for the vectors from element `start` on; gives the accumulators after it."""
+        """The body for the vectors from element `start` on; gives the accumulators after it.
+
+        The accumulator of the vector that comes next is the first.
+        """
         e = self.e
         counter = self.body.params[0]
         e.lanes = self.state
@@ -168,19 +166,19 @@ class LaneLoop:
         accumulators = self.reductions.combine(accumulators, given, masks)
         e.dims.pop()
         e.lanes = None
-        return accumulators
+        return self.reductions.turned(accumulators, len(masks))
 
 
 def choose_copies(body: Block, reduces: bool) -> int:
-    """Vectors per iteration: as many as accumulators for reductions and short bodies.
+    """Vectors per iteration: as many as accumulators, two where words are long, one at last.
 
-    Two for those that are not long: a vector alone would wait for itself, step by step. Long words
-    need all registers.
+    A vector alone would wait for itself, step by step; several large bodies are too much code.
     """
-    if reduces or body_size(body) <= SHORT_BODY:
-        return ACCUMULATORS
-    has_much = body_size(body) > MEDIUM_BODY or any(op.opdef in LONG_WORDS for op in body.walk())
-    return 1 if has_much else 2
+    size = body_size(body)
+    if size > LARGE_BODY:
+        return 1
+    has_long = any(op.opdef in LONG_WORDS for op in body.walk())
+    return 2 if has_long or (reduces and size > TURNING_BODY) else ACCUMULATORS
 
 
 def body_size(body: Block) -> int:

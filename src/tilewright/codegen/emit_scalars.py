@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.codegen.balance import sum_as_product
 from tilewright.codegen.emitter import HANDLERS, Emitter, dtype_name, emits
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.text import type_text, vector_text
 from tilewright.codegen.words import cast as cast_word
-from tilewright.codegen.words import word
+from tilewright.codegen.words import word, word_of_each
 from tilewright.ir.core import Operation
 from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ops import arith
@@ -65,9 +66,12 @@ def emit_word(e: Emitter, op: Operation) -> None:
 
 def emit_vector_word(e: Emitter, op: Operation, dtype: str) -> None:
     """A word on one vector per copy."""
-    name = WORDS[op.opdef]
-    copies = zip(*(e.vectors(value) for value in op.operands), strict=True)
-    e.define(op.result, Varying(tuple(word(e.text, name, dtype, LANES, *refs) for refs in copies)))
+    copies = list(zip(*(e.vectors(value) for value in op.operands), strict=True))
+    if op in e.lane_state.moved:
+        refs = tuple(sum_as_product(e, op, x, y) for x, y in copies)
+    else:
+        refs = word_of_each(e.text, WORDS[op.opdef], dtype, LANES, copies)
+    e.define(op.result, Varying(refs))
 
 
 HANDLERS.update(dict.fromkeys(WORDS, emit_word))

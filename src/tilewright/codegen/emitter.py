@@ -46,10 +46,12 @@ class LaneState:
 
     `hoisted` are lines that go before the loop, `cache` what they define; names numbered up to
     `start` were made before it. `guarded` lanes are in a branch that perhaps none of them takes.
+    `moved` are sums that are written as products.
     """
 
     masks: list[str]
     start: int
+    moved: frozenset[Operation] = frozenset()
     hoisted: list[str] = field(default_factory=list[str])
     cache: dict[Any, str] = field(default_factory=dict[Any, str])
     known: set[str] = field(default_factory=set[str])

@@ -234,9 +234,10 @@ class Reductions:
             for dtype, ref, other in zip(fold.dtypes, state, fold.identity(LANES), strict=True)
         )
 
-    def turned(self, flat: Sequence[str]) -> list[str]:
-        """The accumulators, each in the place of the one before it."""
-        return self.join([[*own[1:], own[0]] for own in self.split(flat)])
+    def turned(self, flat: Sequence[str], by: int) -> list[str]:
+        """The accumulators, each in the place of the one that is `by` before it."""
+        by %= ACCUMULATORS
+        return self.join([[*own[by:], *own[:by]] for own in self.split(flat)])
 
     def finish(self, results: Sequence[Value], flat: Sequence[str]) -> None:
         """Fold the accumulators, the lanes, and the initial value on the left."""
