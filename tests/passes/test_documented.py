@@ -16,6 +16,7 @@ from tilewright.passes import (
     function,
     inline_calls,
     join_rows,
+    join_strips,
     merge_products,
     merge_tiles,
     place_products,
@@ -36,6 +37,7 @@ PASSES = {
     "merge_products": merge_products,
     "place_products": place_products,
     "merge_tiles": merge_tiles,
+    "join_strips": join_strips,
     "join_rows": join_rows,
 }
 IMPORTS = """

@@ -34,8 +34,8 @@ After::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Symbol, as_expr, coefficient
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value

@@ -18,6 +18,7 @@ from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.join_rows import join_rows
+from tilewright.passes.join_strips import join_strips
 from tilewright.passes.merge_products import merge_products
 from tilewright.passes.merge_tiles import merge_tiles
 from tilewright.passes.place_products import place_products
@@ -42,6 +43,7 @@ PIPELINE: tuple[Pass, ...] = (
     merge_products,  # before products are placed: an accumulator has one writer then
     place_products,  # what the nests of lower_entry store is known
     merge_tiles,  # tiles have places in one matrix now
+    join_strips,  # before their rows are joined
     join_rows,  # last: those before it look for plain nests
 )
 
