@@ -9,6 +9,7 @@ import tilewright.language as pl
 from tilewright import interp
 from tilewright.frontend.text import parse
 from tilewright.ir.core import Program
+from tilewright.ops import control
 from tilewright.passes.join_strips import find_strips, is_strided, join_strips
 from unit.codegen.kernels import agree
 
@@ -42,7 +43,8 @@ def written(given: str = GIVEN, last: str = LAST, **more: str) -> Program:
 
 def strips(program: Program) -> list[int]:
     """How many strips become one, for each loop that can be joined."""
-    found = [find_strips(op) for op in program["k"].body.walk() if is_strided(op)]
+    loops = [op for op in program["k"].body.walk() if op.opdef is control.for_]
+    found = [find_strips(op) for op in loops if is_strided(op)]
     return [each.many for each in found if each is not None]
 
 

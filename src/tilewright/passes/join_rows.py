@@ -72,7 +72,8 @@ def join_rows(program: Program, entry: str) -> Program:
 
 def joined(function: Function) -> Function:
     """A copy of `function` with rows joined; itself where there are none."""
-    if not any(find_rows(op) for op in function.body.walk()):
+    loops = [op for op in function.body.walk() if op.opdef is control.for_]
+    if not any(map(find_rows, loops)):
         return function
     return rewritten(function, RowJoiner)
 

@@ -91,7 +91,8 @@ def join_strips(program: Program, entry: str) -> Program:
 
 def joined(function: Function) -> Function:
     """A copy of `function` with strips joined; itself where there are none."""
-    found = [find_strips(op) for op in function.body.walk() if is_strided(op)]
+    loops = [op for op in function.body.walk() if op.opdef is control.for_]
+    found = [find_strips(op) for op in loops if is_strided(op)]
     strips = {each.loop: each for each in found if each is not None}
     return rewritten(function, partial(StripJoiner, strips=strips)) if strips else function
 
@@ -101,7 +102,7 @@ def joined(function: Function) -> Function:
 
 def is_strided(op: Operation) -> bool:
     """True for a parallel loop that rows are visited in."""
-    if op.opdef is not control.for_ or op.attrs["kind"] is not ForKind.Parallel or op.operands[3]:
+    if op.attrs["kind"] is not ForKind.Parallel or op.operands[3]:
         return False
     body = op.regions[0].ops
     return any(each.opdef is control.for_ and has_rows(each) for each in body)
