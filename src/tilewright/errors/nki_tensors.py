@@ -269,6 +269,21 @@ INDEX_OPERATOR = page(
         t[2 * i, f]
     """,
 )
+INDEX_DIVISOR = page(
+    "index_divisor_not_integer",
+    NKIValueError,
+    "{op} of {left} by {right}: indices are divided by integers",
+    """Quotients and remainders of indices have a divisor that is known when the kernel is traced.
+
+    Bad::
+
+        t[i // 2.0, f]
+
+    Good::
+
+        t[i // 2, f]
+    """,
+)
 INDIRECT_FREE_DIM = page(
     "indirect_indices_free_dim",
     NKISyntaxError,

@@ -30,6 +30,8 @@ from tilewright.nki._operands import (
     masked_value,
     operand_value,
     operation_name,
+    require_engine,
+    require_one_in_sbuf,
     require_same_elements,
     require_tile,
     result_dtype,
@@ -85,17 +87,24 @@ def tensor_tensor(
     """`data1 <op> data2`, element by element; neither operand is broadcast."""
     name = operation_name(op, BINARY)
     require_same_elements(require_tile(data1, "data1"), require_tile(data2, "data2"))
-    _require_int32_engine(name, (data1, data2), engine)
+    require_one_in_sbuf(data1, data2, "data2")
+    require_engine(_pair_engine(name, (data1, data2), engine), name, None, data1=data1, data2=data2)
     inside = arithmetic_dtype([name], [data1, data2])
     right = reshaped_to(tile_value(data2, inside, mask), data1.shape)
     value = apply(name, tile_value(data1, inside, mask), right)
     return result_tile(value, result_dtype(dtype, data1, data2), mask)
 
 
-def _require_int32_engine(name: str, operands: Any, engine: engines) -> None:
+def _pair_engine(name: str, operands: Any, engine: engines) -> engines:
+    """The engine that computes; powers, and exact sums and products of int32, have one only."""
     exact = all(operand.root.dtype is INT32 for operand in operands)
+    if name == "power" and engine is engines.unknown:
+        return engines.gpsimd
+    if name == "power" and engine is not engines.gpsimd:
+        raise refusal(ENGINE_OPS, op=current_api(), op0=name, op1=None, engine=engine.name)
     if exact and name in ("add", "multiply") and engine not in (engines.unknown, engines.gpsimd):
         raise refusal(INT32_ENGINE, op=current_api(), op0=name, engine=engine.name)
+    return engine
 
 
 @nki_op("nisa.scalar_tensor_tensor")
@@ -116,6 +125,7 @@ def scalar_tensor_tensor(
     names = [operation_name(op, ALU) for op in (op0, op1)]
     require_tile(data, "data")
     require_same_elements(data, require_tile(operand1, "operand1"))
+    require_one_in_sbuf(data, operand1, "operand1")
     first = scalar_or_vector(operand0, "operand0", data)
     inside = arithmetic_dtype(names, [data, first, operand1])
     value = combined(
@@ -147,7 +157,8 @@ def tensor_scalar(
     """`(data <op0> operand0) <op1> operand1`; operands are numbers or vectors by partition."""
     names = [operation_name(op, ALU) for op in (op0, op1) if op is not None]
     _require_pair(names, engine)
-    require_tile(data, "data")
+    pair = (names[0], names[1] if len(names) > 1 else None)
+    require_engine(engine, *pair, data=require_tile(data, "data"))
     given = [(operand0, reverse0), (operand1, reverse1)][: len(names)]
     operands = [scalar_or_vector(each, f"operand{k}", data) for k, (each, _) in enumerate(given)]
     inside = _scalar_dtype(names, data, operands)
@@ -353,7 +364,7 @@ def tensor_copy(
     **kwargs: Any,
 ) -> nki_tensor:
     """A copy of a tile; the scalar engine converts integers through FP32."""
-    require_tile(src, "src")
+    require_engine(engine, "copy", src=require_tile(src, "src"))
     inside = FP32 if engine is engines.scalar else src.root.dtype
     return result_tile(tile_value(src, inside, mask), result_dtype_like(dtype, src), mask)
 

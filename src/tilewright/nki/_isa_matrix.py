@@ -33,6 +33,7 @@ from tilewright.nki._operands import (
     operand_value,
     operation_name,
     reduced_shape,
+    require_engine,
     require_same_elements,
     require_tile,
     result_dtype,
@@ -125,6 +126,7 @@ def nc_transpose(
     The tensor engine takes up to 128 x 128 and writes PSUM, the vector engine up to 32 x 32.
     """
     plain = matrix(require_tile(data, "data"))
+    require_engine(engine, "transpose")
     device = nki_ctx().device
     small = max(plain.shape) <= device.vector_transpose_max
     if data.root.is_allocated and engine is not engines.vector:

@@ -23,6 +23,7 @@ from tilewright.frontend.trace.access import require_dtype, reshaped_to
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.index import TileIndex
+from tilewright.frontend.trace.indirect import direct_tile
 from tilewright.frontend.trace.loops import SequentialRange
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
@@ -44,6 +45,8 @@ from tilewright.nki._operands import (
     is_scalar,
     operand_value,
     operation_name,
+    require_engine,
+    require_one_in_sbuf,
     require_same_elements,
     require_tile,
     result_dtype,
@@ -85,6 +88,7 @@ def memset(
     **kwargs: Any,
 ) -> nki_tensor:
     """A tile with `value` at every element."""
+    require_engine(engine, "memset")
     extents = tuple(int(extent) for extent in static_shape(shape))
     return create(extents, require_dtype(dtype), sbuf, value)
 
@@ -234,6 +238,7 @@ def tensor_copy_predicated(
 ) -> None:
     """Writes `src` to `dst` where the predicate is nonzero (zero, with `reverse_pred`)."""
     require_tile(dst, "dst")
+    require_one_in_sbuf(src, predicate, "predicate")
     truth = as_bool(tile_value(require_tile(predicate, "predicate"), predicate.root.dtype, mask))
     truth = ew.not_(truth) if reverse_pred else truth
     if isinstance(src, nki_tensor) and src.root.dtype is not dst.root.dtype:
@@ -307,7 +312,8 @@ def tensor_copy_dynamic_src(
     **kwargs: Any,
 ) -> nki_tensor:
     """A copy of a tile that is read at an offset which only the run knows."""
-    require_tile(src, "src")
+    src = direct_tile(src)
+    require_engine(engine, "copy", src=require_tile(src, "src"))
     return result_tile(tile_value(src, src.root.dtype, mask), result_dtype_like(dtype, src), mask)
 
 
@@ -322,6 +328,8 @@ def tensor_copy_dynamic_dst(
     **kwargs: Any,
 ) -> None:
     """Writes a tile at an offset of `dst` which only the run knows."""
+    dst = direct_tile(dst)
+    require_engine(engine, "copy", src=require_tile(src, "src"), dst=dst)
     write_tile(require_tile(dst, "dst"), tile_value(require_tile(src, "src"), src.root.dtype), mask)
 
 

@@ -9,12 +9,18 @@ from typing import Any, cast
 import numpy as np
 
 from tilewright.dtypes import FP32, INT32, DType
-from tilewright.errors.nki_instructions import BITVEC_INTEGER, REDUCE_AXIS, UNSUPPORTED_OP
+from tilewright.errors.nki_instructions import (
+    BITVEC_INTEGER,
+    ENGINE_OPS,
+    REDUCE_AXIS,
+    UNSUPPORTED_OP,
+)
 from tilewright.errors.nki_tensors import (
     OPERAND_NONE,
     PARTITION_MISMATCH,
     SHAPE_MISMATCH,
     UNEXPECTED_OPERAND,
+    UNSUPPORTED_MEMORY,
 )
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import require_dtype
@@ -26,6 +32,8 @@ from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.ir.core import Value
+from tilewright.ir.enums import MemorySpace
+from tilewright.nki._enums import engine as engines
 from tilewright.ops.nki_alu import SYNONYMS, UNARY, is_bitvec, only_where
 from tilewright.ops.nki_dtypes import promote_all
 
@@ -113,6 +121,42 @@ def require_same_elements(left: nki_tensor, right: nki_tensor) -> None:
         raise refusal(
             SHAPE_MISMATCH, op=current_api(), left=list(left.shape), right=list(right.shape)
         )
+
+
+ENGINES = {
+    "tensor_tensor": ("vector", "gpsimd"),
+    "tensor_scalar": ("vector", "scalar", "gpsimd"),
+    "tensor_copy": ("vector", "scalar", "gpsimd"),
+    "tensor_copy_dynamic_src": ("vector", "scalar", "gpsimd"),
+    "tensor_copy_dynamic_dst": ("vector", "scalar", "gpsimd"),
+    "memset": ("vector", "gpsimd"),
+    "nc_transpose": ("tensor", "vector"),
+}
+"""The engines that instructions run on, where the author can choose."""
+
+
+def require_engine(engine: engines, op0: str, op1: str | None = None, **tiles: Any) -> None:
+    """Refuses an engine that the instruction does not run on, or that does not reach its tiles."""
+    if engine is engines.unknown:
+        return
+    if engine.name not in ENGINES[current_api()]:
+        raise refusal(ENGINE_OPS, op=current_api(), op0=op0, op1=op1, engine=engine.name)
+    if engine is engines.gpsimd:
+        for name, tile in tiles.items():
+            require_sbuf(tile, name)
+
+
+def require_sbuf(given: Any, name: str) -> None:
+    """Refuses a tile in PSUM."""
+    if isinstance(given, nki_tensor) and given.root.space is MemorySpace.Psum:
+        found = {"name": name, "wanted": "sbuf", "given": "psum"}
+        raise refusal(UNSUPPORTED_MEMORY, op=current_api(), **found)
+
+
+def require_one_in_sbuf(left: Any, right: Any, name: str) -> None:
+    """Refuses two tiles in PSUM, of which an instruction reads one; `name` is of the second."""
+    if isinstance(left, nki_tensor) and left.root.space is MemorySpace.Psum:
+        require_sbuf(right, name)
 
 
 def is_scalar(given: Any) -> bool:

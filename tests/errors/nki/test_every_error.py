@@ -305,6 +305,11 @@ def _(out, x):
     nl.arange(8)[None, :] + 0.5
 
 
+@bad("index_divisor_not_integer")
+def _(out, x):
+    nl.arange(8)[None, :] // 2.0
+
+
 @bad("unsupported_args")
 def _(out, x):
     i = nl.arange(8)[None, :]

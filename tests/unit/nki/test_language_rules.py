@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright.nki as nki
+import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
+import tilewright.nki.typing as nt
 from tilewright.errors import TilewrightError
 from tilewright.nki.trace import CompileOpts, TraceContext, nki_ctx_or_none
 
@@ -119,3 +121,96 @@ def test_a_context_made_by_hand_takes_operations_until_it_ends() -> None:
         ctx.finalize()
     assert TraceContext.global_ctx is None
     assert np.array_equal(applied(lambda t: t + 1.0, X), X + 1)
+
+
+REFUSED_ENGINES = [
+    lambda t: nisa.tensor_tensor(t, t, np.add, engine=nisa.scalar_engine),
+    lambda t: nisa.tensor_tensor(t, t, np.power, engine=nisa.vector_engine),
+    lambda t: nisa.tensor_scalar(t, np.add, 1.0, engine=nisa.tensor_engine),
+    lambda t: nisa.tensor_copy(t, engine=nisa.tensor_engine),
+    lambda t: nisa.memset((4, 8), 0, nl.float32, engine=nisa.scalar_engine),
+    lambda t: nisa.nc_transpose(t, engine=nisa.gpsimd_engine),
+]
+
+
+@pytest.mark.parametrize("body", REFUSED_ENGINES)
+def test_instructions_run_on_their_engines(body: Any) -> None:
+    assert refusal_of(body, X).code == "err_instruction_engine_unsupported_op_comb"
+
+
+def in_psum(t: Any) -> Any:
+    return nisa.nc_matmul(t, t)
+
+
+OUT_OF_REACH = {
+    "data2": lambda t: nisa.tensor_tensor(in_psum(t), in_psum(t), np.add),
+    "data1": lambda t: nisa.tensor_tensor(in_psum(t), nl.zeros((8, 8), nl.float32), np.power),
+    "operand1": lambda t: nisa.scalar_tensor_tensor(
+        data=in_psum(t), op0=np.add, operand0=1.0, op1=np.add, operand1=in_psum(t)
+    ),
+    "src": lambda t: nisa.tensor_copy(in_psum(t), engine=nisa.gpsimd_engine),
+}
+
+
+@pytest.mark.parametrize("operand", OUT_OF_REACH)
+def test_instructions_read_the_memories_that_they_reach(operand: str) -> None:
+    error = refusal_of(OUT_OF_REACH[operand], X)
+    assert error.code == "err_unsupported_memory" and f"'{operand}'" in str(error)
+
+
+MASKS = [
+    lambda t: t > 0,
+    lambda t: nl.arange(8)[None, :] < nt.scalar(nl.zeros((1, 1), nl.int32)),
+]
+
+
+@pytest.mark.parametrize("condition", MASKS)
+def test_masks_are_affine_and_known_before_the_run(condition: Any) -> None:
+    for use in (nl.copy, nl.exp):
+        error = refusal_of(lambda t, use=use: use(t, mask=condition(t)), X)
+        assert error.code == "err_unsupported_expression_in_mask"
+
+
+def test_a_mask_of_a_remainder_of_a_loop_variable_is_not_affine() -> None:
+    def body(t: Any) -> Any:
+        for i in nl.affine_range(4):
+            nl.copy(t, mask=(i % 2) < 1)
+        return t
+
+    assert refusal_of(body, X).code == "err_unsupported_expression_in_mask"
+
+
+def test_indices_have_no_other_arithmetic() -> None:
+    i = lambda: nl.arange(8)[None, :]  # noqa: E731
+    for body in (lambda t: i() / 2, lambda t: i() ** 2, lambda t: i() & 1, lambda t: 2 << i()):
+        assert refusal_of(body, X).code == "err_unsupported_args"
+    for body in (lambda t: i() // 2.0, lambda t: i() % 1.5, lambda t: nl.program_id(0) % 0.5):
+        error = refusal_of(body, X)
+        assert error.code == "err_index_divisor_not_integer" and isinstance(error, ValueError)
+    for body in (lambda t: t[0:1, 0:1] + i(), lambda t: i() + t):
+        assert refusal_of(body, X).code == "err_tile_index_add_non_integer_scalar"
+    assert refusal_of(lambda t: t[np.arange(4), :], X).code == "err_tensor_index_not_supported"
+
+
+def test_a_dynamic_copy_reads_its_address_from_a_tile() -> None:
+    where = np.array([[2]], dtype=np.int32)
+
+    def blocks(t: Any) -> Any:
+        return t.reshape((4, 4, 2))
+
+    def read(t: Any, n: Any) -> Any:
+        p, f = nl.arange(4)[:, None], nl.arange(2)[None, :]
+        return nisa.tensor_copy_dynamic_src(blocks(t)[p, n[0, 0], f])
+
+    def written(t: Any, n: Any) -> Any:
+        p, f = nl.arange(4)[:, None], nl.arange(2)[None, :]
+        out = nl.zeros((4, 4, 2), dtype=nl.float32)
+        nisa.tensor_copy_dynamic_dst(dst=out[p, n[0, 0], f], src=t[:, 0:2])
+        return out
+
+    want = np.zeros((4, 4, 2), dtype=np.float32)
+    want[:, 2] = X[:, :2]
+    assert np.array_equal(applied(read, X, where), X[:, 4:6])
+    assert np.array_equal(applied(written, X, where), want)
+    plain = refusal_of(lambda t, n: nl.copy(blocks(t)[nl.arange(4)[:, None], n, 0]), X, where)
+    assert plain.code == "err_copy_dynamic_indirect_indices_not_natively_supported"

@@ -16,20 +16,21 @@ from tilewright.errors.nki_tensors import (
     DTYPE_VALUE,
     FAILED_TO_INFER_TILE,
     INDICES_SHAPE,
+    MASK_EXPRESSION,
     OUT_OF_BOUND,
     STORE_SHAPE,
     UNEXPECTED_OPERAND,
     UNSUPPORTED_MEMORY,
 )
-from tilewright.frontend.trace.ambient import current_api, refusal
-from tilewright.frontend.trace.index import TileMaskUnion, mask
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.index import TileMaskUnion, mask, require_affine
 from tilewright.frontend.trace.predicates import Conjunction, ScalarPredicate, Terms
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.scopes import LoopScope
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import placed_axes
 from tilewright.frontend.trace.windows import Window
-from tilewright.ir.affine import Dim, Expr, Symbol, bounds, evaluate_many
+from tilewright.ir.affine import Dim, Expr, Symbol, bounds, evaluate_many, symbols
 from tilewright.ir.affine.access import Access
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.affine.questions import in_bounds, is_identity
@@ -58,9 +59,22 @@ def mask_terms(given: Any) -> Terms:
     if given is None or isinstance(given, bool):
         return () if given is False else ((),)
     if isinstance(given, (mask, ScalarPredicate)):
+        for conjunction in given.terms:
+            for constraint in conjunction:
+                require_compile_time(constraint)
         return given.terms
+    if isinstance(given, nki_tensor):
+        raise refusal(MASK_EXPRESSION, given=f"the elements of the tensor '{given.name}'")
     found = {"given": type(given).__name__, "wanted": "a mask"}
     raise refusal(UNEXPECTED_OPERAND, op=current_api(), name="mask", **found)
+
+
+def require_compile_time(constraint: Constraint) -> None:
+    """Refuses what a mask cannot depend on: quotients, remainders, elements of tiles."""
+    require_affine(constraint)
+    measured = nki_ctx().sema.measured
+    if measured and not measured.isdisjoint(symbols(constraint.expr)):
+        raise refusal(MASK_EXPRESSION, given=f"`{constraint}` is known when the kernel runs")
 
 
 def fits(given: Any, extents: Sequence[Any]) -> bool:

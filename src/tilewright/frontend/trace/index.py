@@ -12,6 +12,7 @@ from tilewright.errors.nki_tensors import (
     ARANGE_SUBSCRIPT,
     CANNOT_ASSIGN_TO_INDEX,
     INDEX_ADD_NON_INTEGER,
+    INDEX_DIVISOR,
     INDEX_OPERATOR,
     INDICES_SHAPE,
     MASK_EXPRESSION,
@@ -21,6 +22,7 @@ from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.predicates import (
     ALWAYS,
     COMPARISONS,
+    DIVISIONS,
     NEVER,
     DynamicScalar,
     ScalarPredicate,
@@ -29,6 +31,7 @@ from tilewright.frontend.trace.predicates import (
     both,
     complement,
     either,
+    refusing_operators,
     scalar_expr,
     scalar_terms,
 )
@@ -92,9 +95,9 @@ class TileIndex:
     def _combine(self, other: object, name: str, *, reflected: bool = False) -> Any:
         index = as_index(other)
         if index is None:
-            if isinstance(other, float):
-                raise refusal(INDEX_ADD_NON_INTEGER, given=other)
-            return NotImplemented
+            if name in DIVISIONS:
+                raise refusal(INDEX_DIVISOR, op=name, left=_kind(self), right=_shown(other))
+            raise refusal(INDEX_ADD_NON_INTEGER, given=_shown(other))
         left, right = (index, self) if reflected else (self, index)
         self._require_affine(name, left, right)
         expr = getattr(operator, name)(left.expr, right.expr)
@@ -102,9 +105,9 @@ class TileIndex:
 
     @staticmethod
     def _require_affine(name: str, left: TileIndex, right: TileIndex) -> None:
-        divides = name in ("floordiv", "mod")
-        both_vary = name == "mul" and bool(left.axes) and bool(right.axes)
-        if both_vary or (divides and not right.expr.is_constant):
+        if name in DIVISIONS and not right.expr.is_constant:
+            raise refusal(INDEX_DIVISOR, op=name, left=_kind(left), right=_kind(right))
+        if name == "mul" and bool(left.axes) and bool(right.axes):
             raise refusal(INDEX_OPERATOR, op=name, left=_kind(left), right=_kind(right))
 
     def __neg__(self) -> TileIndex:
@@ -139,7 +142,7 @@ class TileIndex:
         if index is None:
             return NotImplemented
         constraint = COMPARISONS[sign](self.expr, index.expr)
-        _require_mask_expression(constraint)
+        require_affine(constraint)
         axes, shape = merged_axes(self, index), broadcast([self.shape, index.shape])
         result = tile_mask(((constraint,),), axes, shape)
         result.index = self
@@ -175,6 +178,24 @@ class TileIndex:
         return f"<TileIndex {self.expr} of shape {self.shape}>"
 
 
+def _refused(name: str) -> Any:
+    def method(self: TileIndex, other: object) -> NoReturn:
+        index = as_index(other)
+        right = _shown(other) if index is None else _kind(index)
+        raise refusal(INDEX_OPERATOR, op=name, left=_kind(self), right=right)
+
+    return method
+
+
+for _name, _method in refusing_operators(_refused).items():
+    setattr(TileIndex, _name, _method)
+
+
+def _shown(given: object) -> object:
+    """A number as it is, the kind of anything else."""
+    return given if isinstance(given, (bool, float)) else f"a {type(given).__name__}"
+
+
 def as_index(given: object) -> TileIndex | None:
     """An index object, or a scalar as one that does not vary; None for anything else."""
     if isinstance(given, TileIndex):
@@ -200,7 +221,7 @@ def _kind(index: TileIndex) -> str:
     return "an index object" if index.axes else f"`{index.expr}`"
 
 
-def _require_mask_expression(constraint: Constraint) -> None:
+def require_affine(constraint: Constraint) -> None:
     """Refuses quotients and remainders in masks."""
     if any(isinstance(atom, FloorDiv) for atom in constraint.expr.terms):
         raise refusal(MASK_EXPRESSION, given=f"`{constraint}` is not affine")

@@ -19,6 +19,7 @@ from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.index import TileIndex, mask
 from tilewright.frontend.trace.loops import SequentialRange, trace_arms
 from tilewright.frontend.trace.predicates import DynamicScalar, both, predicate
+from tilewright.frontend.trace.scalars import scalar
 from tilewright.frontend.trace.tensors import DataTile, nki_tensor
 from tilewright.frontend.trace.views import expanded, selected
 from tilewright.ir.affine import Symbol, as_expr, coefficient
@@ -58,12 +59,45 @@ class IndirectTile(DataTile):
         return True
 
 
+class DynamicTile(DataTile):
+    """A view `t[p, n, f]` of an on-chip tensor at an index `n` that the run reads from a tile.
+
+    Instructions with dynamic addresses take it, as `direct`; nothing else does.
+    """
+
+    __slots__ = ("direct",)
+
+    def __init__(self, direct: nki_tensor) -> None:
+        super().__init__(direct.root, direct.access)
+        self.direct = direct
+
+    @property
+    def is_indirect(self) -> bool:
+        return True
+
+
 def subscript(tensor: nki_tensor, key: Any) -> DataTile:
     """The view `tensor[key]`: indirect where an entry is a tile of indices."""
     entries = expanded(tensor, key)
-    if any(isinstance(entry, nki_tensor) for entry in entries):
+    if not any(isinstance(entry, nki_tensor) for entry in entries):
+        return views.subscript(tensor, entries)
+    if tensor.root.is_hbm:
         return indirect_view(tensor, entries)
-    return views.subscript(tensor, entries)
+    return DynamicTile(views.subscript(tensor, [_read_index(tensor, e) for e in entries]))
+
+
+def _read_index(tensor: nki_tensor, entry: Any) -> Any:
+    """An index of one element as a scalar."""
+    if not isinstance(entry, nki_tensor):
+        return entry
+    if any(extent != 1 for extent in entry.shape):
+        raise refusal(INDIRECT_COPY, name=tensor.name)
+    return scalar(entry)
+
+
+def direct_tile(given: Any) -> Any:
+    """What an instruction with dynamic addresses reads or writes."""
+    return given.direct if isinstance(given, DynamicTile) else given
 
 
 def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> IndirectTile:
@@ -84,8 +118,6 @@ def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> IndirectTile:
 
 
 def _require_index(tensor: nki_tensor, index: nki_tensor, place: int) -> None:
-    if not tensor.root.is_hbm:
-        raise refusal(INDIRECT_COPY, name=tensor.name)
     if index.root.space is not MemorySpace.Sbuf:
         raise refusal(INDIRECT_SBUF, memory=index.root.memory)
     if (tensor.ndim > 1 and place == tensor.ndim - 1) or any(e != 1 for e in index.shape[1:]):
@@ -107,8 +139,10 @@ def _result_shape(
 # ---------------------------------------------------------------------------- reading
 
 
-def fetch_rows(sema: Sema, view: IndirectTile, given: Any, space: MemorySpace) -> Value:
+def fetch_rows(sema: Sema, view: nki_tensor, given: Any, space: MemorySpace) -> Value:
     """The elements of an indirect view; rows that are skipped or masked out are undefined."""
+    if not isinstance(view, IndirectTile):
+        raise refusal(INDIRECT_COPY, name=view.name)
     root = view.root
     extent = root.shape[view.axis]
     rows = index_values(sema, view.index)
@@ -137,12 +171,14 @@ def direct_access(view: IndirectTile, row: Any) -> Access:
 # ---------------------------------------------------------------------------- writing
 
 
-def put_rows(sema: Sema, view: IndirectTile, value: Value, given: Any, combine: Any = None) -> None:
+def put_rows(sema: Sema, view: nki_tensor, value: Value, given: Any, combine: Any = None) -> None:
     """Writes `value` row by row, in order, to the rows that the index tile names.
 
     Rows whose index lies outside are dropped if the view skips them. `combine(old, new)` says what
     is written where something is there.
     """
+    if not isinstance(view, IndirectTile):
+        raise refusal(INDIRECT_COPY, name=view.name)
     ctx = sema.ctx
     source = sema.tile(value)
     for place in SequentialRange(view.index.shape[0]):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilewright.errors.nki_control import CONDITION_NOT_BOOL, DYNAMIC_CONTROL_FLOW
-from tilewright.errors.nki_tensors import INDEX_OPERATOR
+from tilewright.errors.nki_tensors import INDEX_DIVISOR, INDEX_OPERATOR
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.ir.affine import Expr, Operand, Symbol, as_expr
 from tilewright.ir.affine.constraints import Constraint
@@ -162,18 +162,24 @@ def scalar_expr(given: object) -> Expr | None:
         return given.expr
     if isinstance(given, bool) or not hasattr(given, "__index__"):
         return None
-    return as_expr(given)
+    try:
+        return as_expr(operator.index(given))  # type: ignore[call-overload]
+    except TypeError:  # an array of several elements
+        return None
+
+
+DIVISIONS = ("floordiv", "mod")
 
 
 def _arithmetic(name: str, *, reflected: bool = False) -> Callable[..., Any]:
     apply = getattr(operator, name)
-    integers_only = name in ("floordiv", "mod")
 
     def method(self: DynamicScalar, other: object) -> DynamicScalar:
         expr = scalar_expr(other)
         if expr is None:
-            if isinstance(other, float) and integers_only:
-                raise refusal(INDEX_OPERATOR, op=name, left=kind(self), right=kind(other))
+            if isinstance(other, float):
+                page = INDEX_DIVISOR if name in DIVISIONS else INDEX_OPERATOR
+                raise refusal(page, op=name, left=kind(self), right=kind(other))
             return NotImplemented
         left, right = (expr, self.expr) if reflected else (self.expr, expr)
         return DynamicScalar(apply(left, right), self.dtype)
@@ -190,6 +196,26 @@ def _comparison(sign: str) -> Callable[..., Any]:
         return EQScalarPredicate(terms) if sign == "==" else ScalarPredicateIntersection(terms)
 
     return method
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    """An operator that has no affine result; a tensor on the other side may have one."""
+
+    def method(self: DynamicScalar, other: object) -> Any:
+        if scalar_expr(other) is None and not isinstance(other, (bool, float)):
+            return NotImplemented
+        raise refusal(INDEX_OPERATOR, op=name, left=kind(self), right=kind(other))
+
+    return method
+
+
+NOT_AFFINE = ("truediv", "pow", "and", "or", "xor", "lshift", "rshift")
+"""Operators of Python that no index expression has."""
+
+
+def refusing_operators(refused: Callable[[str], Any]) -> dict[str, Any]:
+    """The methods of NOT_AFFINE, and of their reflections."""
+    return {f"__{r}{name}__": refused(name) for name in NOT_AFFINE for r in ("", "r")}
 
 
 class DynamicScalar:
@@ -239,6 +265,10 @@ class DynamicScalar:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.expr}>"
+
+
+for _name, _method in refusing_operators(_refused).items():
+    setattr(DynamicScalar, _name, _method)
 
 
 class ProgramId(DynamicScalar):

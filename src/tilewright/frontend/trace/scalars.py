@@ -34,6 +34,7 @@ def scalar(given: Any) -> DynamicScalar:
     sema = nki_ctx().sema
     index = casting.cast(value, dtype=INDEX)
     symbol = sema.bind(index, Symbol(given.name if given.name.isidentifier() else "n"))
+    sema.measured.add(symbol)
     return DynamicScalar(symbol)
 
 

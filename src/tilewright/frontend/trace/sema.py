@@ -41,6 +41,7 @@ class Sema(Builder):
         super().__init__()
         self.ctx = ctx
         self.symbol_values: dict[Symbol, Value] = {}
+        self.measured: set[Symbol] = set()
         self.consumed: list[Operation] = []
 
     def emit(
@@ -153,7 +154,9 @@ class Sema(Builder):
         return Root(version, space, ctx.cur_scope, depth=len(ctx.regions), **facts)
 
     def tile(self, value: Value, **facts: Any) -> nki_tensor:
-        """The tensor of a fresh on-chip value."""
+        """The tensor of a fresh on-chip value; `mask` is where it is defined."""
+        if facts.get("mask") is not None:
+            access.mask_terms(facts["mask"])
         type_ = value.type
         assert isinstance(type_, TileType), f"{type_} is not a tile"
         return whole_tensor(self.new_root(value, type_.space or MemorySpace.Sbuf, **facts))
@@ -218,12 +221,10 @@ class Sema(Builder):
 
     def fetch_rows(self, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
         """The elements of an indirect view."""
-        assert isinstance(tensor, indirect.IndirectTile)
         return indirect.fetch_rows(self, tensor, mask, space)
 
     def put_rows(self, tensor: nki_tensor, value: Value, mask: Any) -> None:
         """New elements for an indirect view."""
-        assert isinstance(tensor, indirect.IndirectTile)
         indirect.put_rows(self, tensor, value, mask)
 
     def name_tensor(self, tensor: nki_tensor, name: str) -> None:
