@@ -13,7 +13,17 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {"dataclass", "errors", "source", "dtypes", "target", "settings", "choices", "locks"},
+    {
+        "archive",
+        "dataclass",
+        "errors",
+        "source",
+        "dtypes",
+        "target",
+        "settings",
+        "choices",
+        "locks",
+    },
     {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},

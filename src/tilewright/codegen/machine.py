@@ -7,12 +7,16 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from tilewright.archive import join
+from tilewright.codegen.units import split_units
 from tilewright.locks import make_lock
 from tilewright.target import ISA_ENVIRONMENT, Target, infer_isa, restrict_target
 
 _lock = make_lock()
 _binding: list[ModuleType] = []
 _compiling = [0]
+_machines: dict[Target, list[Any]] = {}
+KEPT_UNITS = 256
 VERSIONS_WITH_SWITCH = range(15, 24)
 """An option LLVM does not know ends the process, so it is set where it is known to exist."""
 
@@ -53,17 +57,28 @@ def host_target() -> Target:
 
 
 def compile_text(text: str, target: Target) -> bytes:
-    """The object file of a module; RuntimeError from LLVM if the text is wrong.
+    """The objects of a module (see archive.py); RuntimeError from LLVM if the text is wrong.
 
-    No optimisation passes run: the text already says what should happen.
+    Micro-kernels that this process has compiled before are not compiled again.
     """
+    main, units = split_units(text)
+    return join([compile_module(main, target), *(compile_unit(unit, target) for unit in units)])
+
+
+@lru_cache(maxsize=KEPT_UNITS)
+def compile_unit(text: str, target: Target) -> bytes:
+    """The object of a micro-kernel."""
+    return compile_module(text, target)
+
+
+def compile_module(text: str, target: Target) -> bytes:
+    """The object of a module. No optimisation passes run: the text says what should happen."""
     binding = llvm()
     module = binding.parse_assembly(text)
     module.triple = target.triple
     module.verify()
-    machine = create_machine(target)
-    module.data_layout = str(machine.target_data)
-    with addresses_as_written():
+    with borrowed_machine(target) as machine, addresses_as_written():
+        module.data_layout = str(machine.target_data)
         return machine.emit_object(module)
 
 
@@ -71,8 +86,8 @@ def assembly(text: str, target: Target) -> str:
     """The machine code of a module as assembly, for people."""
     module = llvm().parse_assembly(text)
     module.verify()
-    with addresses_as_written():
-        return create_machine(target).emit_assembly(module)
+    with borrowed_machine(target) as machine, addresses_as_written():
+        return machine.emit_assembly(module)
 
 
 @contextmanager
@@ -81,7 +96,8 @@ def addresses_as_written() -> Generator[None]:
 
     It takes half of the compile time, more than linear in the number of loops, and finds nothing in
     our loops. The option belongs to the process, so others who compile meanwhile may do without it
-    too: slower code at worst.
+    too: slower code at worst. LLVM has no attribute of functions and no flag of target machines
+    that would say it of one module.
     """
     _set_strength_reduction(+1)
     try:
@@ -97,6 +113,17 @@ def _set_strength_reduction(change: int) -> None:
         _compiling[0] = before + change
         if binding.llvm_version_info[0] in VERSIONS_WITH_SWITCH and 0 in (before, _compiling[0]):
             binding.set_option("", f"-disable-lsr={'true' if _compiling[0] else 'false'}")
+
+
+@contextmanager
+def borrowed_machine(target: Target) -> Generator[Any]:
+    """An LLVM target machine that nobody else uses meanwhile; what it has found out is kept."""
+    with _lock:
+        idle = _machines.setdefault(target, [])
+        machine = idle.pop() if idle else None
+    machine = machine or create_machine(target)
+    yield machine
+    idle.append(machine)
 
 
 def create_machine(target: Target) -> Any:

@@ -18,6 +18,7 @@ from tilewright.errors import ToolchainError
 _WRITE, _ALLOC, _EXEC = 1, 2, 4
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
 _UNDEFINED, _ABSOLUTE, _FIRST_RESERVED = 0, 0xFFF1, 0xFF00
+_GLOBAL = 1
 _PAGE = mmap.PAGESIZE
 _THUNK = b"\xff\x25"  # jmp *rel32(%rip)
 _THUNK_SIZE = 8
@@ -55,6 +56,7 @@ class _Symbol:
     name: str
     section: int
     value: int
+    is_global: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class _Object:
         names = self.sections[table.link].offset
         view = self.data[table.offset : table.offset + table.size]
         return [
-            _Symbol(self._text(names + name), section, value)
-            for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", view)
+            _Symbol(self._text(names + name), section, value, info >> 4 == _GLOBAL)
+            for name, info, _, section, value, _ in struct.iter_unpack("<IBBHQQ", view)
         ]
 
     def loaded(self) -> dict[int, _Section]:
@@ -137,6 +139,14 @@ class ElfImage:
             if symbol.name == name and symbol.section != _UNDEFINED:
                 return self._symbol_address(symbol)
         raise KeyError(name)
+
+    def exports(self) -> dict[str, int]:
+        """The addresses of the symbols that other objects may refer to."""
+        return {
+            symbol.name: self._symbol_address(symbol)
+            for symbol in self._object.symbols
+            if symbol.is_global and symbol.section != _UNDEFINED
+        }
 
     def _place(self) -> None:
         """Give every section its offset: executable pages, then read-only ones, then writable."""

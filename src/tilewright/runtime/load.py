@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+from weakref import WeakValueDictionary
 
+from tilewright.archive import split
 from tilewright.errors import ToolchainError
 from tilewright.runtime.elf import ElfImage
 
@@ -45,14 +47,51 @@ def has_own_loader() -> bool:
 
 
 def load_object(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedObject:
-    """Load an object; `symbols` are addresses it may refer to beside the known library functions.
+    """Load an object, or an archive of them whose first one is the kernel.
+
+    `symbols` are addresses it may refer to beside the known library functions.
 
     Raises ToolchainError when the object is malformed or needs something unknown.
     """
     given = symbols or {}
-    if has_own_loader():
-        return ElfImage(data, lambda name: given.get(name) or resolve_symbol(name))
-    return JitImage(data, given)
+    if not has_own_loader():
+        return JitImage(data, given)
+    main, *others = objects_of(data)
+    if not others:
+        return ElfImage(main, lambda name: given.get(name) or resolve_symbol(name))
+    return LinkedImage(main, others, given)
+
+
+def objects_of(data: bytes) -> list[bytes]:
+    """What is loaded, then what that calls."""
+    try:
+        return split(data)
+    except ValueError as error:
+        raise ToolchainError(str(error)) from error
+
+
+class LinkedImage:
+    """An object that calls functions of `others`, which stand for themselves and are shared."""
+
+    _shared: ClassVar[WeakValueDictionary[bytes, ElfImage]] = WeakValueDictionary()
+
+    def __init__(self, main: bytes, others: Sequence[bytes], symbols: Mapping[str, int]) -> None:
+        self.others = [self._share(data) for data in others]
+        known = dict(symbols)
+        for image in self.others:
+            known.update(image.exports())
+        self._main = ElfImage(main, lambda name: known.get(name) or resolve_symbol(name))
+
+    def _share(self, data: bytes) -> ElfImage:
+        """The object in memory, once per process."""
+        image = self._shared.get(data)
+        if image is None:
+            image = self._shared[data] = ElfImage(data, resolve_symbol)
+        return image
+
+    def address(self, name: str) -> int:
+        """The address of `name`; raises KeyError when the main object does not define it."""
+        return self._main.address(name)
 
 
 @cache
@@ -106,13 +145,13 @@ def _jit() -> Any:
 
 
 class JitImage:
-    """An object loaded by LLVM's JIT linker; each exported name is linked in a copy of its own."""
+    """Objects loaded by LLVM's JIT linker; each exported name is linked in a copy of its own."""
 
     _count = 0
 
     def __init__(self, data: bytes, symbols: Mapping[str, int]) -> None:
         JitImage._count += 1
-        self._data = data
+        self._objects = objects_of(data)
         self._symbols = symbols
         self._name = f"tilewright-{JitImage._count}"
         self._trackers: dict[str, Any] = {}
@@ -124,7 +163,9 @@ class JitImage:
         return int(self._trackers[name][name])
 
     def _link(self, name: str) -> Any:
-        builder = _llvm().JITLibraryBuilder().add_object_img(self._data).add_current_process()
+        builder = _llvm().JITLibraryBuilder().add_current_process()
+        for data in self._objects:
+            builder.add_object_img(data)
         for symbol, address in self._symbols.items():
             builder.import_symbol(symbol, address)
         try:

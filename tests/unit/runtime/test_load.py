@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.archive import join
 from tilewright.errors import ToolchainError
 from tilewright.runtime.elf import ElfImage
 from tilewright.runtime.load import (
     JitImage,
+    LinkedImage,
     LoadedObject,
     compile_text,
     has_own_loader,
@@ -140,6 +142,42 @@ def test_what_is_not_an_object_is_refused(data: bytes) -> None:
 def test_an_outside_function_nobody_offers_is_named(data: bytes) -> None:
     with pytest.raises(ToolchainError, match="'given"):
         load_object(data)
+
+
+MAIN = """
+declare hidden i64 @twice(i64)
+define i64 @four_times(i64 %x) {
+  %y = call i64 @twice(i64 %x)
+  %z = call i64 @twice(i64 %y)
+  ret i64 %z
+}
+"""
+OTHER = """
+@two = internal constant i64 2
+define hidden i64 @twice(i64 %x) {
+  %two = load volatile i64, ptr @two
+  %y = mul i64 %x, %two
+  ret i64 %y
+}
+"""
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_objects_of_an_archive_call_each_other(loader: Callable[..., LoadedObject]) -> None:
+    data = join([compile_text(MAIN, passes=0), compile_text(OTHER, passes=0)])
+    images = [loader(data, {}) for _ in range(2)]
+    for image in images:
+        assert ctypes.CFUNCTYPE(I64, I64)(image.address("four_times"))(5) == 20
+    with pytest.raises(ToolchainError, match="cut short"):
+        loader(data[:-8], {})
+
+
+@own
+def test_what_kernels_share_is_in_memory_once() -> None:
+    other = compile_text(OTHER, passes=0)
+    images = [LinkedImage(compile_text(MAIN, passes=0), [other], {}) for _ in range(2)]
+    first, second = (image.others[0] for image in images)
+    assert first is second
 
 
 def test_only_known_library_functions_resolve() -> None:
