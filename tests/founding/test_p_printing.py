@@ -355,3 +355,15 @@ def test_p_181_p_182_attributes_of_a_sub_worker_name_its_parameters(body: str) -
     assert f"    {directive}\n" in function.as_python()
     kept = function.body.ops[0].attrs["body"]
     assert kept is None if body == "..." else kept.splitlines()[-1] == body
+
+
+def test_p_190_a_callback_formats_what_is_shown() -> None:
+    f = read(SIGNATURE, "return pl.exp(x)")
+    plain = f.as_python()
+    ir.register_format_callback(lambda text: text.upper())
+    try:
+        assert str(f) == ir.python_print(f) == plain.upper()
+        assert f.as_python() == ir.python_print(f, format=False) == plain
+    finally:
+        ir.register_format_callback(None)
+    assert str(f) == ir.python_print(f) == plain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -25,41 +24,18 @@ from tilewright.compat.pypto_runtime import (
     execute_compiled,
     invalidate_binary_cache,
     run,
+    tensor_from_continuous,
     to_runtime_shape,
     to_torch_dtype,
 )
 from tilewright.dist import DistributedWorker
 from tilewright.dtypes import DataType
-from tilewright.jit import _specialize_types, compiled, decorator, driver, specializer
+from tilewright.jit import _specialize_types, compiled, decorator, specializer
 from tilewright.jit import cache as keys
 from tilewright.language import distributed
-from tilewright.passes import pipeline
 from tilewright.runtime import BackendType, DistributedConfig, OptimizationStrategy
 
 Contents = dict[str, Any]
-
-
-class PassManager:
-    """The pipeline as an object: `PassManager.get_strategy(...).run_passes(program)`."""
-
-    def __init__(self, strategy: OptimizationStrategy = OptimizationStrategy.Default) -> None:
-        self.strategy = strategy
-
-    @classmethod
-    def get_strategy(
-        cls, strategy: OptimizationStrategy = OptimizationStrategy.Default
-    ) -> PassManager:
-        """The pipeline of a strategy; here all strategies run the same passes."""
-        return cls(strategy)
-
-    @property
-    def pass_names(self) -> Sequence[str]:
-        """The passes, in order."""
-        return [step.__name__ for step in pipeline.PIPELINE]
-
-    def run_passes(self, program: ir.Program) -> ir.Program:
-        """The loop-level program of the main function of `program`."""
-        return pipeline.lower(program, driver.entry_names(program)[0])
 
 
 def set_backend_type(backend_type: BackendType) -> None:
@@ -123,7 +99,7 @@ def _ir() -> Contents:
         "DistributedCompiledProgram": jit.DistributedCompiledProgram,
         "DistributedConfig": DistributedConfig,
         "OptimizationStrategy": OptimizationStrategy,
-        "PassManager": PassManager,
+        "PassManager": passes.PassManager,
         "PassDumpLevel": runtime.PassDumpLevel,
     }
 
@@ -168,6 +144,13 @@ def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
         ".language.parser.diagnostics": (None, _diagnostics()),
         ".runtime": (runtime, _runtime()),
         ".runtime.runner": (None, {"RunConfig": runtime.RunConfig, "_DfxOpts": DfxOpts}),
+        ".runtime.distributed_runner": (
+            None,
+            {
+                "DistributedWorker": DistributedWorker,
+                "_tensor_from_continuous": tensor_from_continuous,
+            },
+        ),
         ".runtime.log_config": (None, {"configure_log": configure_log}),
         ".runtime.debug": (None, {}),
         ".runtime.debug.replay": (None, {"invalidate_binary_cache": invalidate_binary_cache}),
@@ -185,7 +168,7 @@ def _parts() -> dict[str, tuple[ModuleType | None, Contents]]:
         ".ir.printer": (ir.printing, {}),
         ".ir.pass_manager": (
             None,
-            {"PassManager": PassManager, "OptimizationStrategy": OptimizationStrategy},
+            {"PassManager": passes.PassManager, "OptimizationStrategy": OptimizationStrategy},
         ),
         ".passes": (passes, {"VerificationError": errors.VerificationError}),
         ".backend": (None, backend),

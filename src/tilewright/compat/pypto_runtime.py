@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,6 +44,17 @@ def to_torch_dtype(dtype: DType) -> Any:
     import torch
 
     return getattr(torch, str(dtype.numpy))
+
+
+def tensor_from_continuous(given: Any) -> Any:
+    """What a host callback is given, as a torch tensor of the same memory; ImportError without."""
+    import torch
+
+    if not isinstance(given, np.ndarray):
+        return given
+    array = cast("np.ndarray[Any, Any]", given)
+    same_bytes: Any = torch.from_numpy(array.view(f"i{array.itemsize}"))
+    return same_bytes.view(to_torch_dtype(DType.from_numpy(array.dtype)))
 
 
 def to_runtime_shape(shape: Any) -> tuple[int, ...]:

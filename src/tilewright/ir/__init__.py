@@ -5,7 +5,14 @@ from typing import Any
 import tilewright
 from tilewright.choices import OptimizationStrategy, PassDumpLevel
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.core import (
+    Block,
+    Function,
+    Operation,
+    Program,
+    Value,
+    register_format_callback,
+)
 from tilewright.ir.enums import (
     AtomicType,
     CompactMode,
@@ -67,9 +74,11 @@ def compile(program: Program | Function, *args: Any, **kwargs: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """`ir.CompiledProgram`, which is made above this room."""
-    if name == "CompiledProgram":
-        return tilewright.jit.CompiledProgram
+    """`ir.CompiledProgram` and `ir.PassManager`, which are made above this room."""
+    if name in ("CompiledProgram", "DistributedCompiledProgram"):
+        return getattr(tilewright.jit, name)
+    if name == "PassManager":
+        return tilewright.passes.PassManager
     raise AttributeError(f"module 'tilewright.ir' has no attribute '{name}'")
 
 
@@ -124,6 +133,7 @@ __all__ = [
     "deserialize_from_file",
     "python_print",
     "python_print_type",
+    "register_format_callback",
     "serialize",
     "serialize_to_file",
     "structural_equal",

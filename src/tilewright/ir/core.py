@@ -37,7 +37,20 @@ class Printable:
         return _PRINTERS[0](self, prefix, concise)
 
     def __str__(self) -> str:
-        return self.as_python()
+        return formatted(self.as_python())
+
+
+_formats: list[Callable[[str], str]] = []
+
+
+def register_format_callback(callback: Callable[[str], str] | None) -> None:
+    """Has `str(node)` and `ir.python_print` hand their text to `callback`; None undoes it."""
+    _formats[:] = [] if callback is None else [callback]
+
+
+def formatted(text: str) -> str:
+    """What the registered callback makes of a printed text."""
+    return _formats[0](text) if _formats else text
 
 
 class Value(Printable):

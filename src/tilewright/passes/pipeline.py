@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.ir.core import Program
 from tilewright.ir.garbage import without_collections
@@ -56,14 +57,25 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
     `passes.function`). `instruments`, and those of the active PassContext, see every pass. Raises
     UnsupportedFeatureError and StaleRead, located.
     """
-    watching = [*instruments, *_ambient_instruments()]
     with without_collections():
-        for step in PIPELINE:
-            for instrument in watching:
-                instrument.before_pass(step.__name__, program)
-            program = step(program, entry)
-            for instrument in watching:
-                instrument.after_pass(step.__name__, program)
+        return run_watched(PIPELINE, program, entry, instruments=instruments)
+
+
+def run_watched(
+    steps: Sequence[Callable[..., Program]],
+    program: Program,
+    *arguments: Any,
+    instruments: Sequence[Instrument] = (),
+) -> Program:
+    """What `steps`, called with a program and `arguments`, make of `program`, one after the other;
+    `instruments` and those of the active PassContext see it before and after each."""
+    watching = [*instruments, *_ambient_instruments()]
+    for step in steps:
+        for instrument in watching:
+            instrument.before_pass(step.__name__, program)
+        program = step(program, *arguments)
+        for instrument in watching:
+            instrument.after_pass(step.__name__, program)
     return program
 
 

@@ -169,6 +169,20 @@ lone = pl.parse("@pl.function\\ndef f(x: pl.Tensor[[4, 8], pl.FP32]):\\n    retu
 exec(torch_codegen(lone), golden)
 np.testing.assert_allclose(golden["f"](x), np.exp(x), rtol=1e-6)
 
+from pypto.runtime.distributed_runner import _tensor_from_continuous
+
+try:
+    import torch
+except ImportError:
+    pass
+else:
+    for dtype in (np.float32, np.int64, np.bool_, pl.BF16.numpy):
+        given = np.zeros((2, 3), dtype)
+        seen = _tensor_from_continuous(given)
+        seen[1, 2] = 1
+        assert isinstance(seen, torch.Tensor) and given[1, 2] == 1 and not given[0].any()
+    assert _tensor_from_continuous(seen) is seen and seen.dtype is torch.bfloat16
+
 assert _to_runtime_shape([4, 8]) == _to_runtime_shape(Scaled["main"].params[0].type) == (4, 8)
 try:
     _to_runtime_shape([pl.dynamic("N"), 8])

@@ -13,6 +13,7 @@ from tilewright.ir.core import (
     Operation,
     Program,
     Value,
+    formatted,
     install_printer,
 )
 from tilewright.ir.enums import FunctionType, ParamDirection
@@ -24,11 +25,17 @@ from tilewright.ir.types import Type, render_type
 MODULE = "tilewright.language"
 
 
-def python_print(node: Any, prefix: str = "pl", concise: bool = False) -> str:
+def python_print(node: Any, prefix: str = "pl", concise: bool = False, format: bool = True) -> str:
     """`node` as Python text under module alias `prefix`.
 
-    `concise` omits the types of intermediate values; signatures keep theirs.
+    `concise` omits the types of intermediate values; signatures keep theirs. `format` hands the
+    text to the callback of `register_format_callback`, if there is one.
     """
+    text = _text(node, prefix, concise)
+    return formatted(text) if format else text
+
+
+def _text(node: Any, prefix: str, concise: bool) -> str:
     match node:
         case Program():
             return _print_program(node, prefix, concise)
@@ -49,7 +56,7 @@ def python_print_type(type_: Type, prefix: str = "pl") -> str:
     return render_type(type_, prefix)
 
 
-install_printer(python_print)
+install_printer(_text)
 
 
 def _print_part(node: Operation | Block, prefix: str, concise: bool) -> str:

@@ -1,0 +1,83 @@
+"""The pipeline as an object, and pipelines of a user's own passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.choices import OptimizationStrategy
+from tilewright.ir.core import Function, Program
+from tilewright.ir.rewrite import map_functions
+from tilewright.passes import pipeline
+
+
+class Pass:
+    """A named change of a program: `change(program)` gives another one."""
+
+    def __init__(self, change: Callable[[Program], Program], name: str) -> None:
+        self._change = change
+        self.__name__ = name
+
+    def get_name(self) -> str:
+        """What instruments see it as."""
+        return self.__name__
+
+    def __call__(self, program: Program) -> Program:
+        return self._change(program)
+
+    def __repr__(self) -> str:
+        return f"<pass {self.__name__}>"
+
+
+def create_program_pass(change: Callable[[Program], Program], name: str = "") -> Pass:
+    """A pass that changes whole programs."""
+    return Pass(change, name or change.__name__)
+
+
+def create_function_pass(change: Callable[[Function], Function], name: str = "") -> Pass:
+    """A pass that changes each function on its own; callees are changed before their callers."""
+    return Pass(lambda program: map_functions(program, change), name or change.__name__)
+
+
+class PassPipeline:
+    """Passes to be run one after the other: `PassPipeline().add_pass(p).run(program)`."""
+
+    def __init__(self) -> None:
+        self.passes: list[Pass] = []
+
+    def add_pass(self, step: Pass) -> PassPipeline:
+        """Appends a pass; gives the pipeline."""
+        self.passes.append(step)
+        return self
+
+    def run(self, program: Program) -> Program:
+        """What the passes make of `program`, seen by the instruments of the active PassContext."""
+        return pipeline.run_watched(self.passes, program)
+
+
+class PassManager:
+    """The pipeline as an object: `PassManager.get_strategy(...).run_passes(program)`."""
+
+    def __init__(self, strategy: OptimizationStrategy = OptimizationStrategy.Default) -> None:
+        self.strategy = strategy
+
+    @classmethod
+    def get_strategy(
+        cls, strategy: OptimizationStrategy = OptimizationStrategy.Default
+    ) -> PassManager:
+        """The pipeline of a strategy; here all strategies run the same passes."""
+        return cls(strategy)
+
+    @property
+    def pass_names(self) -> Sequence[str]:
+        """The passes, in order."""
+        return [step.__name__ for step in pipeline.PIPELINE]
+
+    def get_pass_names(self) -> Sequence[str]:
+        """The passes, in order."""
+        return self.pass_names
+
+    def run_passes(self, program: Program, entry: str | None = None) -> Program:
+        """The loop-level program of `entry`: of `main`, or else of the last function, which
+        nobody calls. Raises what lowering raises."""
+        chosen = entry or ("main" if "main" in program.functions else [*program.functions][-1])
+        return pipeline.lower(program, chosen)
