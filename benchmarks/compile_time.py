@@ -7,6 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,16 +47,26 @@ def fresh_module(text: str) -> ModuleType:
     return module
 
 
-def first_call(ops: int) -> float:
-    """Seconds of the first call of a fresh kernel in a warm process, median of seven."""
+def of_fresh_kernels(ops: int, run: Callable[..., object]) -> float:
+    """Seconds that `run(kernel, *args)` takes in a warm process, median of seven."""
     x, out = np.ones((64, 256), np.float32), np.empty((64, 256), np.float32)
     times: list[float] = []
     for _ in range(8):
         kernel: Any = fresh_module(source(ops)).chain
         start = time.perf_counter()
-        kernel(x, x, out)
+        run(kernel, x, x, out)
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:])
+
+
+def first_call(ops: int) -> float:
+    """Seconds of the first call of a fresh kernel."""
+    return of_fresh_kernels(ops, lambda kernel, *args: kernel(*args))
+
+
+def front_end(ops: int) -> float:
+    """Seconds of the first call until there is a program: capture, reading, typing."""
+    return of_fresh_kernels(ops, lambda kernel, *args: kernel.specialize(*args))
 
 
 def import_time() -> tuple[float, float]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import tilewright.language as pl
-from benchmarks.compile_time import first_call, fresh_module
+from benchmarks.compile_time import first_call, fresh_module, front_end
 from benchmarks.harness import Row, Run, bound, interleave
 from benchmarks.traced import add as traced_add
 
@@ -260,7 +260,8 @@ def rows() -> list[Row]:
     return [
         *warm_rows(),
         *lookup_rows(),
-        bound("first call, 30 ops, warm process", first_call(30), 20e-3),
+        bound("first call, 30 ops, warm process", first_call(30), 15e-3),
+        bound("front end of a first call, 30 ops", front_end(30), 10e-3),
         bound("64 unrolled attention steps", unrolled_attention(), 1.0),
         *restart_rows(),
     ]
