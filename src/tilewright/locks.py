@@ -22,6 +22,13 @@ def make_lock() -> Any:
     return made
 
 
+def make_bell() -> threading.Lock:
+    """A lock that is taken already: each release lets one thread that waits for it pass."""
+    bell = threading.Lock()
+    bell.acquire()
+    return bell
+
+
 def _release_in_child() -> None:
     for lock in list(_locks):
         lock._at_fork_reinit()

@@ -19,6 +19,7 @@ import numpy as np
 from tilewright.errors import Deadlock
 from tilewright.interp.meeting import Crew, World
 from tilewright.interp.rings import Group
+from tilewright.locks import make_bell
 from tilewright.ops.participant import Participant, Ready, participant, running_as
 from tilewright.source import Span
 
@@ -99,7 +100,7 @@ class Actor(Participant):
         self.title = title
         self.locate = locate
         self.parent = parent
-        self.baton = threading.Semaphore(0)
+        self.baton = make_bell()
         self.is_done = False
         self.is_outside = False
         self.joins = False

@@ -6,6 +6,8 @@ import os
 import threading
 from collections.abc import Callable
 
+from tilewright.locks import make_bell
+
 Job = Callable[[], object]
 
 
@@ -13,7 +15,7 @@ class Hand:
     """One thread; it takes itself to the idle ones when it is done."""
 
     def __init__(self, number: int) -> None:
-        self.called = threading.Semaphore(0)
+        self.called = make_bell()
         self.job: Job | None = None
         name = f"tilewright-participant-{number}"
         threading.Thread(target=self._serve, name=name, daemon=True).start()

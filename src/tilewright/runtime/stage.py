@@ -29,6 +29,7 @@ from tilewright.abi import (
 )
 from tilewright.dataclass import dataclass
 from tilewright.errors import CancelledError, Deadlock
+from tilewright.locks import make_bell
 from tilewright.runtime import hands
 from tilewright.runtime.context import AlignedMemory, Context, current_context
 
@@ -48,7 +49,7 @@ class Sleeper:
     kind: int
     site: int
     shown: tuple[int, ...] = ()
-    bell: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    bell: threading.Lock = field(default_factory=make_bell)
 
     def is_over(self) -> bool:
         """Whether the word compares."""
