@@ -16,7 +16,8 @@ class Isa:
 
     `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of
     the packed block of B stay in cache while `nc` columns of it are used; up to `in_place` columns
-    B is not packed at all. `vector_bytes` is the widest native vector.
+    B is not packed at all. `dot` are rows, vectors and `nc` of dot-product instructions.
+    `vector_bytes` is the widest native vector.
     """
 
     name: str
@@ -28,11 +29,13 @@ class Isa:
     has_scalef: bool
     has_range: bool
     has_byte_dot: bool
+    has_pair_dot: bool
     rows: int
     vectors: int
     kc: int
     nc: int
     in_place: int
+    dot: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def is_x86(self) -> bool:
@@ -52,8 +55,12 @@ class Target:
     @property
     def instructions(self) -> Isa:
         """The row of `ISAS` this target uses, with what only some of its machines have."""
-        has_byte_dot = self.isa == "avx512" and "+avx512vnni" in self.features
-        return replace(ISAS[self.isa], has_byte_dot=has_byte_dot)
+        found = self.features.split(",") if self.isa == "avx512" else []
+        return replace(
+            ISAS[self.isa],
+            has_byte_dot="+avx512vnni" in found,
+            has_pair_dot="+avx512bf16" in found,
+        )
 
 
 AVX512 = Isa(
@@ -66,11 +73,13 @@ AVX512 = Isa(
     has_scalef=True,
     has_range=True,
     has_byte_dot=False,
+    has_pair_dot=False,
     rows=8,
     vectors=3,
     kc=1024,
     nc=96,
     in_place=512,
+    dot=(6, 4, 128),
 )
 AVX2 = Isa(
     name="avx2",
@@ -82,6 +91,7 @@ AVX2 = Isa(
     has_scalef=False,
     has_range=False,
     has_byte_dot=False,
+    has_pair_dot=False,
     rows=6,
     vectors=1,
     kc=512,
@@ -98,6 +108,7 @@ BASELINE = Isa(
     has_scalef=False,
     has_range=False,
     has_byte_dot=False,
+    has_pair_dot=False,
     rows=2,
     vectors=1,
     kc=512,
@@ -114,6 +125,7 @@ AARCH64 = Isa(
     has_scalef=False,
     has_range=False,
     has_byte_dot=False,
+    has_pair_dot=False,
     rows=5,
     vectors=1,
     kc=512,

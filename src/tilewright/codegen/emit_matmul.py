@@ -11,8 +11,8 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.matmul import Matmul, choose_plan, require_matmul, workspace_bytes
 from tilewright.codegen.operands import Buffer
-from tilewright.codegen.packing import source_element
-from tilewright.codegen.words import cast, constant, word
+from tilewright.codegen.packing import source_element, widened, without_denormals
+from tilewright.codegen.words import constant, word
 from tilewright.codegen.work import Work, estimate_one
 from tilewright.dataclass import dataclass
 from tilewright.ir.core import Operation, Value
@@ -20,7 +20,9 @@ from tilewright.ir.types import BufferType, Dim
 from tilewright.ops import loop
 from tilewright.target import Isa
 
-ROW_BLOCK, LEAST_ROWS, MOST_COLUMNS, CELLS = 512, 64, 384, 8
+ROW_BLOCK, MOST_COLUMNS, CELLS = 512, 512, 8
+LEAST_ROWS = {1: 64, 2: 512, 4: 512}
+"""Rows that are worth packing B again, by the elements along k of one step."""
 FEW_ROWS = 16
 STREAM_BLOCKS = (4096, 2048, 1024)
 
@@ -190,6 +192,11 @@ def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix,
     index, text = e.index, e.text
     kind = "INT32" if c.dtype == "INT32" else "FP32"
     element = REGISTER_ELEMENT[kind]
+    flushes = e.module.isa.has_pair_dot and a.dtype == b.dtype == "BF16"
+
+    def settled(ref: str) -> str:
+        return without_denormals(text, ref, kind, 1) if flushes else ref
+
     with index.steps(0, c.shape[0], 1) as i, index.steps(0, c.shape[1], 1) as j:
         place = index.place(pointers[0], c.offset(index, i, j), element)
         start = constant(0, kind, 1)
@@ -198,19 +205,20 @@ def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix,
         with text.loop(0, a.shape[1], 1, [(element, start)]) as state:
             k = state.counter
             factors = [
-                load_wide(e, pointers[1], a, a.offset(index, i, k), kind),
-                load_wide(e, pointers[2], b, b.offset(index, k, j), kind),
+                load_wide(e, pointers[1], a, a.offset(index, i, k)),
+                load_wide(e, pointers[2], b, b.offset(index, k, j)),
             ]
-            state.following = [word(text, "fma", kind, 1, *factors, state.carries[0])]
+            total = word(text, "fma", kind, 1, *factors, settled(state.carries[0]))
+            state.following = [settled(total)]
         text.do(f"store {element} {state.carries[0]}, ptr {place}, align 4")
 
 
-def load_wide(e: Emitter, pointer: str, matrix: Matrix, offset: Num, kind: str) -> str:
+def load_wide(e: Emitter, pointer: str, matrix: Matrix, offset: Num) -> str:
     """One element as FP32 or INT32."""
     element = source_element(matrix.dtype)
     place = e.index.place(pointer, offset, element)
     value = e.text.let(f"load {element}, ptr {place}, align 1")
-    return cast(e.text, matrix.dtype, kind, "rint", 1, value)
+    return widened(e.text, value, matrix.dtype, 1)
 
 
 def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
@@ -253,13 +261,14 @@ def grid_of(problem: Problem, isa: Isa) -> Grid:
     m, n, _ = problem.sizes
     if isinstance(m, int) and 0 < m < FEW_ROWS:
         return few_rows(problem, m)
-    columns = min(choose_plan(problem.spec, isa).columns, MOST_COLUMNS)
+    plan = choose_plan(problem.spec, isa)
+    columns = min(plan.columns, MOST_COLUMNS)
     across = ceildiv(n, columns) if isinstance(n, int) else CELLS
     rows = ROW_BLOCK
     if isinstance(m, int):
-        most = max(1, m // LEAST_ROWS)
+        most = max(1, m // LEAST_ROWS[plan.group])
         down = max(ceildiv(m, ROW_BLOCK), min(most, ceildiv(CELLS, across)))
-        rows = ceildiv(ceildiv(m, down), isa.rows) * isa.rows
+        rows = ceildiv(ceildiv(m, down), plan.rows) * plan.rows
     spec = replace(
         problem.spec,
         m=min(rows, m) if isinstance(m, int) and (m % rows == 0 or m <= rows) else None,

@@ -7,15 +7,20 @@ and the instruction set change speed only.
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilewright.codegen.byte_packing import (
-    GROUP,
+from tilewright.codegen.formats import INT_FORMATS
+from tilewright.codegen.group_packing import (
+    BYTES,
+    FLIPPED,
+    PAIRS,
+    PAIRS_OF_A,
+    Group,
     correction,
     require_byte_a,
-    require_byte_columns,
-    require_byte_rows,
+    require_group_columns,
+    require_group_rows,
+    require_pairs_of_a,
     unsigned_side,
 )
-from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, Finish, require_block
 from tilewright.codegen.packing import (
@@ -101,7 +106,8 @@ class Matmul:
 class Plan:
     """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time.
 
-    `dot` names the operand with unsigned bytes if dot-product instructions are used, else "".
+    `dot` is the kind of dot-product instructions, as a micro-kernel has it. With `turns_a`, the
+    copy of A has the elements of a column together.
     """
 
     rows: int
@@ -110,7 +116,26 @@ class Plan:
     columns: int
     packs: bool | None
     widens_a: bool
+    turns_a: bool = False
     dot: str = ""
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether every row of C starts with a number of its own."""
+        return self.dot in ("a", "b")
+
+    @property
+    def groups(self) -> int:
+        """The steps of the micro-kernel for a block of k."""
+        return self.depth // self.group
+
+    @property
+    def pitch(self) -> int:
+        """From row to row of a copy of A: a line of the cache more than a row has.
+
+        Rows that are a power of two apart would meet in a few places of the cache.
+        """
+        return self.groups + LANES
 
     @property
     def width(self) -> int:
@@ -120,15 +145,16 @@ class Plan:
     @property
     def group(self) -> int:
         """Elements along k that make one element of the micro-kernel."""
-        return GROUP if self.dot else 1
+        return PAIRS.count if self.dot == PAIRS.name else BYTES.count if self.dot else 1
 
 
 def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     """The blocks for this matmul on this instruction set."""
     rows, vectors, depth, columns = isa.rows, isa.vectors, isa.kc, isa.nc
     packs = packs_b(spec, isa)
-    dot = unsigned_side(spec.a_dtype, spec.b_dtype) if uses_dot(spec, isa) else ""
-    depth *= GROUP if dot else 1
+    dot = dot_of(spec, isa)
+    if dot:
+        rows, vectors, columns = isa.dot
     if spec.m is not None and spec.m < rows:
         rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
     if packs is False and streams_b(spec, isa):
@@ -138,17 +164,24 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
         vectors = min(vectors, STREAM_VECTORS)
     if spec.n is not None:
         vectors = max(1, min(vectors, -(-spec.n // LANES)))
-    width = LANES * vectors
+    turns_a = dot == PAIRS.name and spec.a_major == "m"
+    plan = Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), turns_a, dot)
+    depth *= plan.group
     if spec.k is not None:
         least = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
         columns, depth = columns * (depth // least), least
-    columns = max(width, columns // width * width)
-    return Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), dot)
+    columns = max(plan.width, columns // plan.width * plan.width)
+    return replace(plan, depth=depth, columns=columns)
 
 
-def uses_dot(spec: Matmul, isa: Isa) -> bool:
-    """Whether bytes are multiplied four at a time."""
-    return isa.has_byte_dot and {spec.a_dtype, spec.b_dtype} <= {"INT8", "UINT8"}
+def dot_of(spec: Matmul, isa: Isa) -> str:
+    """The kind of instructions that multiply several elements along k at a time, or ""."""
+    dtypes = {spec.a_dtype, spec.b_dtype}
+    if isa.has_pair_dot and dtypes == {"BF16"}:
+        return PAIRS.name
+    if isa.has_byte_dot and dtypes <= {"INT8", "UINT8"}:
+        return unsigned_side(spec.a_dtype, spec.b_dtype)
+    return ""
 
 
 def streams_b(spec: Matmul, isa: Isa) -> bool:
@@ -179,11 +212,16 @@ def workspace_bytes(spec: Matmul, isa: Isa) -> int:
         columns = plan.columns
         if spec.n is not None:
             columns = min(columns, -(-spec.n // plan.width) * plan.width)
-        size += 4 * (columns * (plan.depth // plan.group) + LANES * plan.width)
+        size += 4 * (columns * plan.groups + LANES * plan.width)
         size = -(-size // 64) * 64
     if plan.widens_a:
-        size += 4 * plan.rows * (plan.depth // plan.group) + 2 * 64
+        size += a_bytes(plan) + 2 * 64
     return -(-size // 64) * 64
+
+
+def a_bytes(plan: Plan) -> int:
+    """The bytes of a copy of a row panel of A."""
+    return 4 * (plan.groups * LANES if plan.turns_a else plan.pitch * plan.rows)
 
 
 def require_matmul(module: Module, spec: Matmul) -> str:
@@ -359,15 +397,20 @@ class MatmulWriter:
         """Call the packing of one block of B."""
         rows, width = self.spec.b_major == "n", self.plan.width
         if self.plan.dot:
-            flip = self.spec.a_dtype == self.spec.b_dtype
-            pack = require_byte_rows if rows else require_byte_columns
-            symbol = pack(self.module, flip, width)
+            pack = require_group_rows if rows else require_group_columns
+            symbol = pack(self.module, self.b_group(), width)
         else:
             require = require_pack_rows if rows else require_pack_columns
             symbol = require(self.module, self.spec.b_dtype, width)
         source = self.b_in_place(column, k)
         arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
+
+    def b_group(self) -> Group:
+        """How elements of B lie side by side."""
+        if self.plan.dot == PAIRS.name:
+            return PAIRS
+        return FLIPPED if self.spec.a_dtype == self.spec.b_dtype else BYTES
 
     def row_panel(
         self,
@@ -417,7 +460,7 @@ class MatmulWriter:
 
         steps = self.groups(depth)
         top = index.add("%row", row) if finish is not None else 0
-        bias = index.place("%work", self.bias_offset(), "i8") if plan.dot else "null"
+        bias = index.place("%work", self.bias_offset(), "i8") if plan.has_bias else "null"
         whole = index.round_down(columns, plan.width)
         if whole != 0:
             with index.steps(0, whole, plan.width) as j:
@@ -442,23 +485,25 @@ class MatmulWriter:
         source = index.place("%a", offset, source_element(spec.a_dtype))
         if not self.plan.widens_a:
             return source, ai, ak
-        width = self.plan.depth // self.plan.group
-        start = self.bias_offset() - 64 - 4 * self.plan.rows * width
-        work = index.place("%work", start, "i8")
+        work = index.place("%work", self.bias_offset() - 64 - a_bytes(self.plan), "i8")
         arguments = f"ptr {work}, ptr {source}, i64 {self.lda}, i64 {depth}, i64 {rows}"
-        if self.plan.dot:
+        if self.plan.has_bias:
             arguments += f", ptr {index.place('%work', self.bias_offset(), 'i8')}"
         self.text.do(f"call fastcc void {self.a_packer()}({arguments})")
-        return work, width, 1
+        return (work, 1, LANES) if self.plan.turns_a else (work, self.plan.pitch, 1)
 
     def a_packer(self) -> str:
         """The function that copies a row panel of A."""
-        spec, depth = self.spec, self.plan.depth
-        if not self.plan.dot:
-            return require_widen(self.module, spec.a_dtype, spec.a_major, depth)
+        spec, plan, module = self.spec, self.plan, self.module
+        if plan.turns_a:
+            return require_group_rows(module, PAIRS_OF_A, LANES)
+        if plan.dot == PAIRS.name:
+            return require_pairs_of_a(module, plan.pitch)
+        if not plan.dot:
+            return require_widen(module, spec.a_dtype, spec.a_major, plan.pitch)
         factor = correction(spec.a_dtype, spec.b_dtype)
-        signed = spec.a_dtype == "INT8"
-        return require_byte_a(self.module, spec.a_major, depth, factor, signed)
+        pitch = BYTES.count * plan.pitch
+        return require_byte_a(module, spec.a_major, pitch, factor, spec.a_dtype == "INT8")
 
     def bias_offset(self) -> int:
         """Where the numbers of the rows are in the workspace, 64 bytes after the copy of A."""

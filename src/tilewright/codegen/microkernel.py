@@ -28,9 +28,10 @@ class Block:
     """A micro-kernel. `ai`, `ak`, `bk` are element strides known now, or None for run time.
 
     At least one of `ai` and `ak` is 1. `tail` is FULL, RUNTIME or the columns of the last vector.
-    Without `rest`, k is always a multiple of `unroll`. With `dot`, an element is four bytes along k
-    and a step multiplies and adds all four; "a" or "b" is the operand whose bytes are unsigned, and
-    every row starts with its number in `%bias` added. A block that `ends` always ends the chains.
+    Without `rest`, k is always a multiple of `unroll`. With `dot`, an element of A or B is several
+    along k and a step multiplies and adds all of them: "pairs" of BF16, or four bytes, where "a" or
+    "b" is the operand whose bytes are unsigned and every row starts with its number in `%bias`
+    added. A block that `ends` always ends the chains.
     """
 
     rows: int
@@ -206,7 +207,7 @@ class BlockWriter:
             text.let(f"phi {self.kind} [zeroinitializer, %{before}], [{value}, %{read}]")
             for value in loaded
         ]
-        return self.biased(values) if self.block.dot else values
+        return self.biased(values) if self.block.dot in ("a", "b") else values
 
     def biased(self, values: list[str]) -> list[str]:
         """The starting values with the number of each row added."""
@@ -266,22 +267,32 @@ class BlockWriter:
 
     def spread(self, place: str) -> str:
         """One element of A in every lane."""
-        text, element = self.text, self.block.element
+        text, element = self.text, "i32" if self.block.dot else self.block.element
+        kind = f"<{LANES} x {element}>"
         scalar = text.let(f"load {element}, ptr {place}, align 1")
-        first = text.let(f"insertelement {self.kind} poison, {element} {scalar}, i64 0")
+        first = text.let(f"insertelement {kind} poison, {element} {scalar}, i64 0")
         return text.let(
-            f"shufflevector {self.kind} {first}, {self.kind} poison, "
-            f"<{LANES} x i32> zeroinitializer"
+            f"shufflevector {kind} {first}, {kind} poison, <{LANES} x i32> zeroinitializer"
         )
 
     def multiply_add(self, row: str, column: str, accumulator: str) -> str:
         """The next value of one chain."""
+        if self.block.dot == "pairs":
+            return self.pair_dot(row, column, accumulator)
         if self.block.dot:
             return self.byte_dot(row, column, accumulator)
         x, y, z = (
             Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator)
         )
         return (fma(x, y, z) if x.is_float else x * y + z).ref
+
+    def pair_dot(self, row: str, column: str, accumulator: str) -> str:
+        """The fused steps of two products, the one of the upper halves first."""
+        text, pairs_kind = self.text, f"<{2 * LANES} x bfloat>"
+        left = text.let(f"bitcast <{LANES} x i32> {row} to {pairs_kind}")
+        right = text.let(f"bitcast {self.kind} {column} to {pairs_kind}")
+        arguments = f"{self.kind} {accumulator}, {pairs_kind} {left}, {pairs_kind} {right}"
+        return text.let(f"call {self.kind} @llvm.x86.avx512bf16.dpbf16ps.512({arguments})")
 
     def byte_dot(self, row: str, column: str, accumulator: str) -> str:
         """Four products of unsigned and signed bytes, added to each lane."""

@@ -7,10 +7,12 @@ Columns that do not exist are filled with zeros or repeat others; nothing reads 
 
 from tilewright.codegen.formats import FLOAT_FORMATS, INT_FORMATS
 from tilewright.codegen.index import Index, Num
+from tilewright.codegen.lanes import Lanes, select
 from tilewright.codegen.text import Module, Text, type_text, vector_text
 from tilewright.codegen.words import cast
 
 LANES = 16
+LEAST_NORMAL = 2.0**-126
 SUFFIX = {"float": "f32", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8"}
 
 
@@ -28,8 +30,24 @@ def source_element(dtype: str) -> str:
 
 
 def widened(text: Text, value: str, dtype: str, lanes: int) -> str:
-    """`value` as the element a micro-kernel multiplies: FP32, or INT32 for integers."""
+    """`value` as the element a micro-kernel multiplies: FP32, or INT32 for integers.
+
+    Denormal BF16 counts as zero.
+    """
+    if dtype == "BF16":
+        value = without_denormals(text, value, dtype, lanes)
     return cast(text, dtype, "INT32" if dtype in INT_FORMATS else "FP32", "rint", lanes, value)
+
+
+def without_denormals(text: Text, value: str, dtype: str, lanes: int) -> str:
+    """BF16 or FP32 whose denormal numbers are zeros of the same sign."""
+    if dtype == "FP32":
+        number = Lanes(text, value, "float", lanes)
+        return select(
+            number.abs().lt(LEAST_NORMAL), number.constant(0.0).copysign(number), number
+        ).ref
+    bits = Lanes(text, value, "i16", lanes)
+    return select((bits & 0x7F80).eq(0), bits & -0x8000, bits).ref
 
 
 def lane_mask(text: Text, count: Num) -> str:

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.dtypes import FP32, INDEX, INT32, INT64, DType
+import numpy as np
+
+from tilewright.dtypes import BF16, FP32, INDEX, INT32, INT64, DType
 from tilewright.errors import DTypeMismatch, RankMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace
@@ -164,14 +166,24 @@ def matmul(
     """c[i, j] = fma chain over k, in order, of a[i, k] * b[k, j] from c[i, j] (or 0).
 
     Rank-2 buffers: c [M, N], a [M, K] (or [K, M]), b [K, N] (or [N, K]). Floats accumulate in
-    FP32, 16-bit inputs widened exactly; 8-bit integers in INT32, wrapping. Each of a and b has
-    unit stride on one axis; c has unit stride on its last.
+    FP32, narrow inputs widened exactly; 8-bit integers in INT32, wrapping. Where a and b are BF16,
+    denormal elements are zeros, and sums below 2^-126 may be. Each of a and b has unit stride on
+    one axis; c has unit stride on its last.
     """
 
 
 def accumulator_dtype(dtype: DType) -> DType:
     """The dtype in which products of `dtype` accumulate: FP32 for floats, INT32 for integers."""
     return FP32 if dtype.is_float() else INT32
+
+
+def without_denormals(operand: Any) -> Any:
+    """An operand of a product in numpy: denormal BF16 as zeros of the same sign."""
+    if DType.from_numpy(operand.dtype) is not BF16:
+        return operand
+    zero: Any = np.copysign(0, operand).astype(operand.dtype)
+    result: Any = np.where(np.abs(operand) < np.finfo(np.float32).tiny, zero, operand)
+    return result
 
 
 @matmul.type_rule

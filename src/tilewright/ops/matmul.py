@@ -3,6 +3,11 @@
 For each (i, j): the fused multiply-adds of a[i, k] * b[k, j] in FP32, for integers in INT32
 (wrapping), in k order from 0 or from the accumulator. The numpy meaning is float64, rounded once;
 compiled code is within K * 2^-23 * (|A| · |B|) of it, componentwise.
+
+In products of BF16 a denormal element of an operand is a zero of its sign: times infinity it is
+NaN. A step, or the accumulator before it, may be zero where its magnitude is below 2^-126, which
+adds (K + 1) * 2^-126 to the bound. So do the instructions for pairs of BF16; the meaning is the
+same on machines without them.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from tilewright.ir.opdef import op
 from tilewright.ir.types import ScalarType, Shape, ShapedType, TileType, Type
 from tilewright.ops.cast import cast_numpy
 from tilewright.ops.extents import same_dim
-from tilewright.ops.loop import accumulator_dtype
+from tilewright.ops.loop import accumulator_dtype, without_denormals
 from tilewright.ops.rules import (
     TRACED_SPACES,
     require_equal_dtypes,
@@ -96,7 +101,8 @@ def matmul(
 ) -> Value:
     """lhs [..., M, K] times rhs [..., K, N]; with `a_trans` lhs is [..., K, M], likewise `b_trans`.
 
-    The accumulator is FP32 or INT32; `dtype` is what it is rounded to at the end, once.
+    The accumulator is FP32 or INT32; `dtype` is what it is rounded to at the end, once. Denormal
+    elements of BF16 operands count as zero, and so may sums below 2^-126 then.
     """
     ...
 
@@ -120,6 +126,7 @@ def accumulated(acc: Any, a: Any, b: Any, a_trans: bool, b_trans: bool) -> Array
     """acc (None: 0) plus the product, in float64 rounded once to FP32, or wrapped to INT32."""
     a = np.swapaxes(a, -1, -2) if a_trans else a
     b = np.swapaxes(b, -1, -2) if b_trans else b
+    a, b = without_denormals(a), without_denormals(b)
     floats = DType.from_numpy(a.dtype).is_float()
     exact = np.float64 if floats else np.int64
     with np.errstate(all="ignore"):

@@ -19,7 +19,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OPS
 from tilewright.ir.types import TensorType
 from tilewright.jit.artifact import Artifact
-from tilewright.jit.build import build
+from tilewright.jit.build import build, find_target
 from tilewright.jit.options import CompileOptions
 from tilewright.ops import control
 from tilewright.testing.chains import fma_chain
@@ -66,7 +66,7 @@ class CompiledWords:
 
     def matmul(self, c: Array, a: Array, b: Array, **flags: bool) -> None:
         """`loop.matmul`: c becomes the fused chain over k, in order, rounded at each step."""
-        fma_chain(c, a, b, **flags)
+        fma_chain(c, a, b, flush=find_target().instructions.has_pair_dot, **flags)
 
 
 def _compiled_word(name: str, dtype: DType) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.codegen.matmul import PARAMETERS, Matmul, require_matmul, workspace_bytes
 from tilewright.codegen.text import Text
+from tilewright.testing.chains import fma_chain
 from unit.codegen.native_code import NUMPY, Loaded, available_isas, new_module, pointer, same_bits
 
 Array = np.ndarray[Any, Any]
@@ -156,6 +157,54 @@ def test_bytes_of_both_kinds_multiply_exactly(pair: tuple[str, str]) -> None:
         for majors in [("k", "n"), ("m", "n"), ("k", "k")]:
             check(Matmul(*pair, *size, *majors), *size, available_isas()[0], True)
             check(Matmul(*pair, None, None, None, *majors), *size, available_isas()[0], False)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 2.0**-126, 2.0**-130, -(2.0**-133)]
+TINY = [1.0, 2.0**-63, -(2.0**-64), 2.0**-126, 3 * 2.0**-127, 2.0**-128, -0.0, 0.0]
+"""Products of these lie around the least normal number."""
+
+
+def bf16_operands(
+    values: list[float], m: int, n: int, k: int, majors: tuple[str, str], share: float
+) -> tuple[Array, Array, Array]:
+    """C, A, B of which `share` of the elements are from `values`, the others are small."""
+    rng = np.random.default_rng(m + 100 * n + k)
+
+    def matrix(rows: int, columns: int, kind: Any, major: bool) -> Array:
+        chosen: Array = rng.choice(np.array(values), (rows, columns))
+        usual: Array = rng.integers(-4, 5, (rows, columns))
+        mixed: Array = np.where(rng.random((rows, columns)) < share, chosen, usual).astype(kind)
+        return np.ascontiguousarray(mixed) if major else np.asfortranarray(mixed)
+
+    bf16 = NUMPY["BF16"]
+    return (
+        matrix(m, n, np.float32, True),
+        matrix(m, k, bf16, majors[0] == "k"),
+        matrix(k, n, bf16, majors[1] == "n"),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("majors", [("k", "n"), ("m", "n"), ("k", "k"), ("m", "k")])
+def test_products_of_bf16_are_chains_without_denormals(majors: tuple[str, str], isa: str) -> None:
+    flush = new_module(isa)().isa.has_pair_dot
+    dynamic = NativeMatmul(Matmul("BF16", "BF16", None, None, None, *majors), isa)
+    for m, n, k in [(1, 1, 1), (1, 40, 3), (11, 70, 45), (10, 100, 66), (3, 17, 2113)]:
+        static = NativeMatmul(Matmul("BF16", "BF16", m, n, k, *majors), isa) if m > 3 else dynamic
+        for values, share in [(SPECIAL, 0.02), (SPECIAL, 0.7), (TINY, 1.0)]:
+            c, a, b = bf16_operands(values, m, n, k, majors, share)
+            for accumulate in (False, True):
+                wanted: Array = c.copy()
+                fma_chain(wanted, a, b, accumulate=accumulate, flush=flush)
+                for native in (dynamic, static):
+                    assert same_bits(native(c.copy(), a, b, accumulate), wanted), (m, n, k, values)
+
+
+def test_pairs_are_multiplied_where_the_machine_can() -> None:
+    for isa in available_isas():
+        native = NativeMatmul(Matmul("BF16", "BF16", 8, 48, 64), isa)
+        assert ("dpbf16ps" in native.text) == new_module(isa)().isa.has_pair_dot
 
 
 def test_known_strides_change_no_bit() -> None:
