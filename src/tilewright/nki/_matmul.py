@@ -91,7 +91,7 @@ def product(x: nki_tensor, y: nki_tensor, transpose_x: bool) -> nki_tensor:
     dtype = product_dtype(x, y)
     sema = nki_ctx().sema
     lhs, rhs = (converted_value(trace_access.read(sema, each), dtype) for each in (x, y))
-    return sema.tile(products.matmul(lhs, rhs, a_trans=transpose_x))
+    return sema.tile(products.matmul(lhs, rhs, a_trans=transpose_x), MemorySpace.Psum)
 
 
 @nki_op("nl.transpose")

@@ -123,7 +123,7 @@ def create(
         given = bool(fill) if dtype.kind == "bool" else number
         value = creation.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
     places = () if buffer.allocation is None else places_of(buffer, extents, axis, dtype)
-    return sema.tile(value, partition_axis=axis, places=places)
+    return sema.tile(value, buffer.space, partition_axis=axis, places=places)
 
 
 def places_of(

@@ -214,3 +214,14 @@ def test_a_dynamic_copy_reads_its_address_from_a_tile() -> None:
     assert np.array_equal(applied(written, X, where), want)
     plain = refusal_of(lambda t, n: nl.copy(blocks(t)[nl.arange(4)[:, None], n, 0]), X, where)
     assert plain.code == "err_copy_dynamic_indirect_indices_not_natively_supported"
+
+
+def test_results_are_in_sbuf_and_products_in_psum() -> None:
+    def body(t: Any) -> Any:
+        product = in_psum(t)
+        assert product.buffer == product[:, 0:4].buffer == "psum"
+        made = (nl.copy(product), nisa.tensor_copy(product), nl.exp(product), product + 1.0)
+        assert {each.buffer for each in made} == {"sbuf"}
+        return nisa.tensor_tensor(made[0], made[1], np.add)
+
+    np.testing.assert_allclose(applied(body, X), 2 * X.T @ X, rtol=1e-6)

@@ -153,13 +153,14 @@ class Sema(Builder):
         ctx = self.ctx
         return Root(version, space, ctx.cur_scope, depth=len(ctx.regions), **facts)
 
-    def tile(self, value: Value, **facts: Any) -> nki_tensor:
-        """The tensor of a fresh on-chip value; `mask` is where it is defined."""
+    def tile(
+        self, value: Value, space: MemorySpace = MemorySpace.Sbuf, **facts: Any
+    ) -> nki_tensor:
+        """The tensor of a fresh on-chip value in `space`; `mask` is where it is defined."""
         if facts.get("mask") is not None:
             access.mask_terms(facts["mask"])
-        type_ = value.type
-        assert isinstance(type_, TileType), f"{type_} is not a tile"
-        return whole_tensor(self.new_root(value, type_.space or MemorySpace.Sbuf, **facts))
+        assert isinstance(value.type, TileType), f"{value.type} is not a tile"
+        return whole_tensor(self.new_root(value, space, **facts))
 
     # ------------------------------------------------------------------ what tensors do
 
