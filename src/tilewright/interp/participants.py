@@ -1,13 +1,15 @@
 """Participants that run at the same time: one thread each, of which one at a time runs.
 
-Whoever runs holds the baton and gives it away only where it waits or ends, always to the next one
-in turn that can go on; so a run takes the same course every time. When nobody can go on, those
-that wait are abandoned and `Deadlock` names what each waits for and where. A participant that runs
-compiled code holds no baton meanwhile: such code shares nothing with the others until it ends.
+Whoever runs holds the baton and gives it away only where it waits or ends, to the next one in turn
+that can go on; so a run takes the same course every time. In checked mode one goes on that a seeded
+choice finds, at waits that are over already, too. When nobody can go on, those that wait are
+abandoned and `Deadlock` names what each waits for and where. A participant that runs compiled code
+holds no baton meanwhile: such code shares nothing with the others until it ends.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -26,6 +28,8 @@ from tilewright.source import Span
 Place = tuple[str, int]
 Locate = Callable[[Place], "Span | None"]
 INTERPRETED = "<interpreted "
+KEPT = 0.5
+"""How often, in checked mode, one that need not wait goes on."""
 
 
 class Abandoned(BaseException):
@@ -33,9 +37,10 @@ class Abandoned(BaseException):
 
 
 class Stage:
-    """Those that run together, and who has the baton."""
+    """Those that run together, and who has the baton; `choice`, if given, finds who is next."""
 
-    def __init__(self) -> None:
+    def __init__(self, choice: random.Random | None = None) -> None:
+        self.choice = choice
         self.actors: list[Actor] = []
         self.lock = threading.Lock()
         self.is_free = False
@@ -44,6 +49,10 @@ class Stage:
     def give_up(self, error: BaseException) -> None:
         """Ends every participant; the first error is the one that is raised."""
         self.error = self.error or error
+
+    def goes_on(self) -> bool:
+        """True where whoever runs may keep the baton."""
+        return self.choice is None or self.choice.random() < KEPT
 
     def pass_on(self, current: Actor) -> None:
         """Gives the baton to the next actor that can go on; comes back when it is this one's."""
@@ -70,6 +79,8 @@ class Stage:
         at = self.actors.index(current)
         turn = [*self.actors[at + 1 :], *self.actors[: at + 1]]
         waiting = [actor for actor in turn if not actor.is_done]
+        if self.choice is not None:
+            self.choice.shuffle(waiting)
         for actor in waiting:
             if actor.can_go_on():
                 return actor
@@ -139,7 +150,7 @@ class Actor(Participant):
         return self.stage.error is not None and not self.joins
 
     def wait(self, ready: Ready, what: str) -> None:
-        if ready():
+        if ready() and self.stage.goes_on():
             return
         self.ready, self.awaited, self.place = ready, what, place_of_caller() or self.place
         self.stage.pass_on(self)
@@ -269,11 +280,14 @@ def run_together(actors: Sequence[Actor], jobs: Sequence[Job]) -> list[Any]:
     return results
 
 
-def as_actor(locate: Locate) -> Actor:
-    """The actor that this thread runs as: its own, or the first of a new stage."""
+def as_actor(locate: Locate, seed: int | None = None) -> Actor:
+    """The actor that this thread runs as: its own, or the first of a new stage.
+
+    With a seed, the next one to run is chosen at random there.
+    """
     me = participant()
     if isinstance(me, Actor):
         return me
-    actor = Actor(Stage(), None, "the caller", locate)
+    actor = Actor(Stage(None if seed is None else random.Random(seed)), None, "the caller", locate)
     actor.inherit(me)
     return actor

@@ -51,11 +51,12 @@ class Interpreter:
 
     `words` supplies compiled scalar words and contractions (`word(name, dtype)(*arrays)` and
     `matmul(c, a, b, ...)`), so that whole programs compare exactly with compiled code. `checked`
-    poisons fresh memory and Out parameters, and runs independent iterations and tasks in a shuffled
-    order. `ranks` says how many ranks a host starts. `natives` are functions that something else
-    runs: by name, what takes the arguments and gives the tuple of what the function returns. With
-    `run_ranks` every function that a host starts, and every collective of its own, is one of them,
-    a collective by its operation; they are run by it.
+    poisons fresh memory and Out parameters, and runs independent iterations, tasks and participants
+    in a shuffled order, that of participants as `seed` has it. `ranks` says how many ranks a host
+    starts. `natives` are functions that something else runs: by name, what takes the arguments and
+    gives the tuple of what the function returns. With `run_ranks` every function that a host
+    starts, and every collective of its own, is one of them, a collective by its operation; they are
+    run by it.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Interpreter:
         *,
         words: Any = None,
         checked: bool = False,
+        seed: int = 0,
         ranks: int = 1,
         natives: Mapping[Any, Callable[..., tuple[Any, ...]]] | None = None,
         run_ranks: RunRanks | None = None,
     ) -> None:
         self.program = program
+        self.seed = seed
         self.ranks = ranks
         self.run_ranks = run_ranks
         self.facts = Facts(program)
@@ -114,7 +117,7 @@ class Interpreter:
         needs = self.mode.checked or self.facts.needs_participants(entry)
         if not needs or isinstance(participant(), Actor):
             return nullcontext()
-        actor = as_actor(self._line)
+        actor = as_actor(self._line, self.seed if self.mode.checked else None)
         if self.ranks > 1 or self.facts.is_host(self.program[entry]):
             actor.size, actor.world = self.ranks, World(self.ranks, self.run_ranks)
             actor.gate = actor.world.gate
