@@ -307,6 +307,94 @@ def test_p071_p072_separate_tiles_bind_separately_and_keep_their_types() -> None
     assert run(k)[:4, :16].any() and not run(k)[4:].any()
 
 
+SAME = pl.dynamic("SAME")
+
+
+@pl.jit.inline(auto_scope=False)
+def of_two(a: pl.Tile[[SAME, 16], pl.FP32], b: pl.Tile[[SAME, 16], pl.FP32]):
+    tmp = b
+    return tmp
+
+
+@pl.jit.inline(auto_scope=False)
+def of_two_and_tensor(
+    a: pl.Tile[[SAME, 16], pl.FP32],
+    b: pl.Tile[[SAME, 16], pl.FP32],
+    x: pl.Tensor[[SAME, 64], pl.FP32],
+):
+    return b
+
+
+@pl.jit.inline(auto_scope=False)
+def of_two_and_scalar(
+    a: pl.Tile[[n, 16], pl.FP32], b: pl.Tile[[n, 16], pl.FP32], n: pl.Scalar[pl.INDEX]
+):
+    return b
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+def test_p071_one_symbol_is_bound_by_each_tile_on_its_own(rows: int) -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[8, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            got = of_two(pl.load(x, [0, 0], [8, 16]), pl.load(x, [0, 0], [rows, 16]))
+            pl.static_assert(got.shape[0] == rows)
+            pl.store(got, [0, 0], out)
+        return out
+
+    x, out = np.random.rand(8, 64).astype(np.float32), np.zeros((64, 64), np.float32)
+    k(x, out)
+    np.testing.assert_array_equal(out[:rows, :16], x[:rows, :16])
+    assert not out[rows:].any()
+
+
+def test_p073_what_tensors_and_scalars_mention_is_shared_by_tiles_too() -> None:
+    @pl.jit
+    def tensor(x: pl.Tensor[[8, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            got = of_two_and_tensor(pl.load(x, [0, 0], [8, 16]), pl.load(x, [0, 0], [4, 16]), x)
+            pl.store(got, [0, 0], out)
+        return out
+
+    @pl.jit
+    def scalar(
+        x: pl.Tensor[[8, 64], pl.FP32],
+        out: pl.Out[pl.Tensor[[64, 64], pl.FP32]],
+        rows: pl.Scalar[pl.INDEX],
+    ):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            got = of_two_and_scalar(pl.load(x, [0, 0], [8, 16]), pl.load(x, [0, 0], [4, 16]), rows)
+            pl.store(got, [0, 0], out)
+        return out
+
+    for kernel in (tensor, scalar):
+        with pytest.raises(errors.ShapeMismatch, match="parameter 'b': expects shape dimension 0"):
+            kernel.compile()
+
+
+def with_offset(given: int) -> Any:
+    @pl.jit.inline(auto_scope=False)
+    def helper(
+        t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(start_offset=n)],
+        n: pl.Scalar[pl.INDEX],
+    ):
+        return t
+
+    @pl.jit
+    def k(x: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(helper(pl.load(x, [0, 0], [8, 64]), given), [0, 0], out)
+        return out
+
+    return k
+
+
+def test_p075_p076_an_omitted_offset_is_zero() -> None:
+    assert run(with_offset(0))[:8].any()
+    with pytest.raises(errors.ShapeMismatch, match="expects start offset 0 = 1, got 0"):
+        with_offset(1).compile()
+
+
 @pl.jit.inline(auto_scope=False)
 def view_of_n(
     t: pl.Tile[[8, 64], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n, 64])],

@@ -183,12 +183,14 @@ class Matcher:
         self.bound: dict[Symbol, Dim] = {}
         self.separate: frozenset[Symbol] = frozenset()
 
-    def separate_tiles(self, declared: Iterable[Type]) -> None:
-        """Lets each tile bind the dimensions that nothing but tiles' extents mentions."""
+    def separate_tiles(self, declared: Iterable[Type], scalars: Iterable[Symbol] = ()) -> None:
+        """Lets each tile bind the dimensions that nothing but tiles' extents mentions. `scalars`
+        stand for scalar parameters: they, and what an extent adds to them, are shared."""
         physical: set[Symbol] = set()
-        shared: set[Symbol] = set(self.bound)
+        shared: set[Symbol] = {*self.bound, *scalars}
+        known = frozenset(shared)
         for type_ in declared:
-            _sort_symbols(type_, physical, shared)
+            _sort_symbols(type_, physical, shared, known)
         self.separate = frozenset(physical - shared)
 
     def match(self, name: str, declared: Type, actual: Type) -> None:
@@ -240,13 +242,24 @@ class Matcher:
         free = [symbol for symbol in symbols(wanted) if symbol not in self.bound]
         known = substitute(wanted, self.bound)
         if not free:
-            return known == given or equal(known, given) is not False
+            return self._agrees(substitute(known, self.bound), given)
         if len(free) == 1:
             solution = solve_for(known, free[0], given)
             if solution is None:
                 return not (isinstance(given, int) and _is_affine_in(known, free[0]))
             self.bound[free[0]] = solution
         return True
+
+    def _agrees(self, known: Dim, given: Dim) -> bool:
+        """True unless two extents provably differ; of a run-time number, what one extent says of it
+        holds for the next."""
+        verdict = known == given or equal(known, given)
+        unknown = [*symbols(known)] if isinstance(known, Expr) else []
+        if verdict is None and len(unknown) == 1 and isinstance(given, int):
+            solution = solve_for(known, unknown[0], given)
+            if solution is not None:
+                self.bound[unknown[0]] = solution
+        return verdict is not False
 
     def result(self, type_: Type) -> Type:
         """A declared result type with the bound dimensions put in."""
@@ -255,12 +268,15 @@ class Matcher:
         return substitute_type(type_, {s: d + Expr(0, {}) for s, d in self.bound.items()})
 
 
-def _sort_symbols(type_: Type, physical: set[Symbol], shared: set[Symbol]) -> None:
+def _sort_symbols(
+    type_: Type, physical: set[Symbol], shared: set[Symbol], known: frozenset[Symbol]
+) -> None:
     if isinstance(type_, TupleType):
         for item in type_.items:
-            _sort_symbols(item, physical, shared)
+            _sort_symbols(item, physical, shared, known)
     elif isinstance(type_, TileType):
-        physical.update(_symbols_of(type_.shape))
+        for found in map(_symbols_of, type_.shape):
+            (shared if found & known else physical).update(found)
         if type_.view is not None:
             shared.update(_symbols_of((type_.view.valid_shape, type_.view.stride)))
             shared.update(_symbols_of(type_.view.start_offset))

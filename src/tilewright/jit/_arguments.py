@@ -28,8 +28,8 @@ from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import (
+    Dim,
     ScalarType,
-    Shape,
     TensorType,
     TensorView,
     TileType,
@@ -268,11 +268,11 @@ def _tile_symbols(type_: Any) -> set[Symbol]:
 def dims_of(type_: Any) -> Iterator[Expr]:
     """Every extent, stride and offset of a type that is no number."""
     view = getattr(type_, "view", None)
-    groups: tuple[Shape | None, ...] = (
+    groups: tuple[tuple[Dim | None, ...] | None, ...] = (
         getattr(type_, "shape", None),
         getattr(view, "valid_shape", None),
         getattr(view, "stride", None),
-        (getattr(view, "start_offset", None) or 0,),
+        (getattr(view, "start_offset", None),),
     )
     return (dim for group in groups for dim in group or () if isinstance(dim, Expr))
 

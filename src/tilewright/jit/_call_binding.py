@@ -237,12 +237,15 @@ def check_contract(
     """Compares argument types with declared ones; raises argument errors naming the parameter.
 
     Known scalars are substituted first; dimensions left open are solved from physical extents,
-    in parameter order, and shared by all parameters.
+    in parameter order, and shared by all parameters, except those that only extents of tiles
+    mention: each tile binds them on its own.
     """
     matcher = Matcher(f"inline helper '{name}'")
     typed = [p for p in signature.runtime if p.kind == "typed" and p.name in types]
     for placeholder, value in _placeholders(signature, scalars):
         matcher.bound[placeholder] = value
+    declared = [p.type for p in signature.runtime if p.kind == "typed"]
+    matcher.separate_tiles(declared, signature.placeholders.values())
     for parameter in typed:
         try:
             matcher.match(parameter.name, parameter.type, types[parameter.name])
@@ -293,7 +296,10 @@ def _check_views(matcher: Matcher, declared: Type, actual: Type) -> None:
             _match_extents(matcher, "stride", declared.view.stride, view.stride)
     if declared.view.start_offset is not None:
         _match_extents(
-            matcher, "start offset", (declared.view.start_offset,), (view.start_offset or 0,)
+            matcher,
+            "start offset",
+            (declared.view.start_offset,),
+            (0 if view.start_offset is None else view.start_offset,),
         )
 
 
