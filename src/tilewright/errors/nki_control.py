@@ -360,6 +360,22 @@ REPLICA_GROUP = page(
     """,
     "let ranks work together with tilewright.language.distributed",
 )
+METADATA_LAYOUT = page(
+    "metadata_layout_unknown",
+    NKINotImplementedError,
+    "{op}: the layout of metadata_tensor is documented nowhere, so its counts cannot be read",
+    """Collectives of parts of unequal length take their lengths from a tensor of no known layout.
+
+    Bad::
+
+        nki.collectives.all_gather_v([a], [b], ((0,),), lengths)
+
+    Good::
+
+        nki.collectives.all_gather([a], [b], ((0,),), collective_dim=0)
+    """,
+    "use the collective of equal parts: all_gather, all_to_all",
+)
 EXPECTED_CONSTANT = page(
     "expected_constant_value",
     NKISyntaxError,

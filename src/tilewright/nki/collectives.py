@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.errors.nki_control import REPLICA_GROUP
+from tilewright.errors.nki_control import METADATA_LAYOUT, REPLICA_GROUP
 from tilewright.errors.nki_tensors import SHAPE_MISMATCH
+from tilewright.frontend.trace.access import fetch
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.ir.enums import MemorySpace
 from tilewright.nki import isa
 from tilewright.nki._memory import require_tensor
 from tilewright.nki._operands import operation_name
+from tilewright.ops.nki_alu import apply
 
 Tensors = Sequence[nki_tensor]
+REDUCTIONS = ("add", "maximum", "minimum", "multiply")
 
 
 def _require_alone(replica_group: Any) -> None:
@@ -47,7 +51,7 @@ def _exchange(srcs: Tensors, dsts: Tensors) -> None:
 @nki_op("nki.collectives.all_reduce")
 def all_reduce(srcs: Tensors, dsts: Tensors, replica_group: Any, op: Any) -> None:
     """Each of `dsts` becomes its source combined by `op` over the ranks of the group."""
-    operation_name(op, ("add", "maximum", "minimum", "multiply"))
+    operation_name(op, REDUCTIONS)
     _require_alone(replica_group)
     _exchange(srcs, dsts)
 
@@ -64,7 +68,7 @@ def reduce_scatter(
     srcs: Tensors, dsts: Tensors, replica_group: Any, collective_dim: int, op: Any
 ) -> None:
     """Each of `dsts` becomes this rank's part, along `collective_dim`, of the combined sources."""
-    operation_name(op, ("add", "maximum", "minimum", "multiply"))
+    operation_name(op, REDUCTIONS)
     _require_alone(replica_group)
     _exchange(srcs, dsts)
 
@@ -99,6 +103,67 @@ def collective_permute_implicit(
         _exchange(srcs, dsts)
 
 
+def _combined(name: str, *srcs: nki_tensor) -> nki_tensor:
+    """Two tensors of any memory, combined."""
+    sema = nki_ctx().sema
+    given = [require_tensor(src, "srcs") for src in srcs]
+    left, right = (fetch(sema, each, None, MemorySpace.Sbuf) for each in given)
+    return sema.tile(apply(name, left, right))
+
+
+@nki_op("nki.collectives.collective_permute_implicit_reduce")
+def collective_permute_implicit_reduce(
+    srcs0_by_channel: Sequence[Tensors],
+    srcs1_by_channel: Sequence[Tensors],
+    dsts_by_channel: Sequence[Tensors],
+    replica_group: Any,
+    op: Any,
+    channel_ids: Sequence[int] = (0,),
+) -> None:
+    """The two sources of each channel, combined by `op`, go to the next rank of the group."""
+    name = operation_name(op, REDUCTIONS)
+    _require_alone(replica_group)
+    channels = zip(srcs0_by_channel, srcs1_by_channel, dsts_by_channel, strict=True)
+    for firsts, seconds, dsts in channels:
+        for first, second, dst in zip(firsts, seconds, dsts, strict=True):
+            _exchange([_combined(name, first, second)], [dst])
+
+
+@nki_op("nki.collectives.collective_permute_implicit_current_processing_rank_id")
+def collective_permute_implicit_current_processing_rank_id(
+    iteration_id: int, replica_group: Any, channel_id: int = 0, name: str | None = None
+) -> int:
+    """The rank whose data arrives in an iteration of a ring: of one rank, its own."""
+    _require_alone(replica_group)
+    return rank_id(name)
+
+
+@nki_op("nki.collectives.all_gather_v")
+def all_gather_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: Any,
+    metadata_tensor: nki_tensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+) -> None:
+    """Refused: nothing public says how `metadata_tensor` holds the counts of the ranks."""
+    raise refusal(METADATA_LAYOUT, op="all_gather_v")
+
+
+@nki_op("nki.collectives.all_to_all_v")
+def all_to_all_v(
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: Any,
+    metadata_tensor: nki_tensor,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+) -> None:
+    """Refused: nothing public says how `metadata_tensor` holds the counts of the ranks."""
+    raise refusal(METADATA_LAYOUT, op="all_to_all_v")
+
+
 @nki_op("nki.collectives.rank_id")
 def rank_id(name: str | None = None) -> int:
     """The number of this rank: 0."""
@@ -107,10 +172,14 @@ def rank_id(name: str | None = None) -> int:
 
 __all__ = [
     "all_gather",
+    "all_gather_v",
     "all_reduce",
     "all_to_all",
+    "all_to_all_v",
     "collective_permute",
     "collective_permute_implicit",
+    "collective_permute_implicit_current_processing_rank_id",
+    "collective_permute_implicit_reduce",
     "rank_id",
     "reduce_scatter",
 ]

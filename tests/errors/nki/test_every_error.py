@@ -180,6 +180,11 @@ def _(out, x):
     collectives.all_reduce([x], [out], ((0, 1),), nl.add)
 
 
+@bad("metadata_layout_unknown")
+def _(out, x):
+    collectives.all_gather_v([x], [out], ((0,),), x)
+
+
 @bad("allocation_out_of_range")
 def _(out, x):
     nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.psum.mod_alloc(base_bank=8))

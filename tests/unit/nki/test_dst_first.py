@@ -153,6 +153,31 @@ def test_a_rank_that_is_alone_keeps_what_it_has(name: str) -> None:
     assert np.array_equal(kernel(X), X)
 
 
+def test_a_ring_of_one_rank_combines_its_own_sources() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x) * 2.0
+        ncoll.collective_permute_implicit_reduce([[x]], [[tile]], [[out]], GROUP, nl.add)
+        rank = ncoll.collective_permute_implicit_current_processing_rank_id
+        assert rank(0, GROUP) == rank(iteration_id=3, replica_group=GROUP, name="ring") == 0
+        return out
+
+    assert np.array_equal(kernel(X), 3 * X)
+
+
+@pytest.mark.parametrize("collective", [ncoll.all_gather_v, ncoll.all_to_all_v])
+def test_collectives_of_unequal_parts_say_what_is_not_known(collective: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        collective([x], [out], GROUP, metadata_tensor=x)
+        return out
+
+    with pytest.raises(NotImplementedError, match=f"{collective.__name__}: the layout of metad"):
+        kernel(X)
+
+
 def test_ranks_that_are_not_there_are_refused() -> None:
     @nki.jit
     def kernel(x):
