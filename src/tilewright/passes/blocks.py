@@ -258,8 +258,7 @@ def needs_buffer(lowering: Lowering, node: Node) -> bool:
     """True when somebody outside of its group reads the result of `node` from memory."""
     if node.kind is Kind.WRITE:
         return False
-    return (
-        node.forced
-        or lowering.plan.is_needed(node.result)
-        or any(consumer.group is not node.group for consumer in node.consumers)
-    )
+    for consumer in node.consumers:
+        if consumer.group is not node.group:
+            return True
+    return node.forced or lowering.plan.is_needed(node.result)
