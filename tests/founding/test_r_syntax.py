@@ -13,6 +13,7 @@ from tilewright.dtypes import FP8E4M3FN, INDEX
 from tilewright.errors import (
     ParserError,
     ParserTypeError,
+    ShapeMismatch,
     TilewrightError,
     UndefinedVariableError,
     UnsupportedFeatureError,
@@ -60,8 +61,7 @@ def test_r_028_arrays_stay_in_the_function_that_makes_them() -> None:
 
         @pl.function
         def gives(n: pl.Scalar[pl.INDEX]):
-            a = pl.array.create(4, pl.INT32)
-            return a
+            return pl.array.create(4, pl.INT32)
 
     assert error.value.span is not None and "pl.Tensor" in (error.value.hint or "")
 
@@ -356,3 +356,40 @@ def test_r_033_a_layout_is_the_only_third_element_under_jit() -> None:
 
 def test_r_029_index_is_64_bits_wide() -> None:
     assert INDEX.bits == 64 and FP8E4M3FN.bits == 8
+
+
+def part(of: str, valid: str) -> str:
+    return of.replace("Vec]", f"Vec, pl.TileView(valid_shape={valid})]")
+
+
+WHOLE = "pl.Tile[[32, 64], pl.FP32, pl.Mem.Vec]"
+INDICES = WHOLE.replace("FP32", "INT32")
+OPERANDS = (
+    f"w: {WHOLE}, p: {part(WHOLE, [5, 7])}, i: {INDICES}, pi: {part(INDICES, [5, 7])}, "
+    f"h: {WHOLE.replace('64', '32')}, ph: {part(WHOLE.replace('64', '32'), [5, 7])}, "
+    "t: pl.Tensor[[32, 64], pl.FP32], at: pl.Tensor[[2, 4], pl.INT32]"
+)
+NEEDS_WHOLE = {
+    "gather_mask": ("src", "w, 1", "p, 1"),
+    "gather": ("x", "w, i, i", "p, i, i"),
+    "gatherb": ("src", "w, i", "p, i"),
+    "gatherb, places": ("offset", "w, i", "w, pi"),
+    "gather_compare": ("src", "w, 1, i, out_cols=8", "p, 1, i, out_cols=8"),
+    "mgather": ("idx", "t, i", "t, pi"),
+    "scatter": ("dst", "w, w, i", "p, w, i"),
+    "scatter, values": ("values", "w, w, i", "w, p, i"),
+    "scatter_mask": ("dst", "w, h, 1", "p, h, 1"),
+    "scatter_mask, values": ("src", "w, h, 1", "w, ph, 1"),
+    "mscatter": ("values", "w, i, t", "p, i, t"),
+    "sort32": ("src", "w, i", "p, i"),
+    "sort32, places": ("idx", "w, i", "w, pi"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_WHOLE)
+def test_r_028_gathers_scatters_and_sorts_take_fully_valid_operands(name: str) -> None:
+    argument, good, bad = NEEDS_WHOLE[name]
+    call = name.partition(",")[0]
+    assert read(OPERANDS, f"z = pl.tile.{call}({good})")
+    with pytest.raises(ShapeMismatch, match=rf"{argument} is valid only in \[5, 7\]"):
+        read(OPERANDS, f"z = pl.tile.{call}({bad})")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from tilewright.dtypes import BF16, FP16, FP32, INDEX, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
@@ -21,6 +21,7 @@ from tilewright.ir.types import ScalarType, Shape, ShapedType, TensorType, TileT
 from tilewright.ops import elementwise
 from tilewright.ops.cast import cast as scalar_cast
 from tilewright.ops.extents import as_dims, constant_of
+from tilewright.ops.rules import require_fully_valid
 from tilewright.ops.words import dtype_of
 
 Build = Callable[..., Any]
@@ -312,6 +313,14 @@ def require_shaped_value(name: str, argument: str, given: Any) -> Value:
     value = require_value(name, argument, given)
     if not isinstance(value.type, ShapedType):
         raise ArgumentTypeMismatch(f"{name}: {argument} is {value.type}, not a tensor or a tile")
+    return value
+
+
+def require_whole_value(name: str, argument: str, given: Any) -> Value:
+    """`given` if it is a tensor or a tile without padding; raises ArgumentTypeMismatch and
+    ShapeMismatch."""
+    value = require_shaped_value(name, argument, given)
+    require_fully_valid(name, argument, cast(ShapedType, value.type))
     return value
 
 

@@ -25,6 +25,7 @@ from tilewright.ops.adapt import (
     publish,
     publish_tile,
     require_shaped_value,
+    require_whole_value,
 )
 from tilewright.ops.pl_elementwise import COMPARISONS
 from tilewright.ops.pl_shape import shaped_type
@@ -70,7 +71,7 @@ def space_of(value: Value) -> MemorySpace:
 
 def gather_mask(src: Any, mask_pattern: int, *, output_dtype: Any = None) -> Value:
     """The lanes of src that the pattern marks, side by side, with their bits as `output_dtype`."""
-    value = require_shaped_value("gather_mask", "src", src)
+    value = require_whole_value("gather_mask", "src", src)
     first, stride = lanes_of("gather_mask", mask_pattern)
     lanes = lane_access(shaped_type("gather_mask", "src", value), first, stride)
     found = access.access_load(value, (), access=lanes, space=space_of(value))
@@ -102,7 +103,7 @@ def gather_compare(
     The first `out_cols` matching columns of each row, plus `offset`, in order, the rest 0; and how
     many match, [R, 1]. Modes, by name or number: eq 0, ne 1, lt 2, le 3, gt 4, ge 5.
     """
-    value = require_shaped_value("gather_compare", "src", src)
+    value = require_whole_value("gather_compare", "src", src)
     rows, columns = require_static(
         "gather_compare", "src", shaped_type("gather", "src", value).shape
     )
@@ -201,9 +202,10 @@ def splat_like(value: Value, number: int) -> Value:
 
 def gatherb(src: Any, offset: Any, *, output_dtype: Any = None) -> Value:
     """Blocks of 32 bytes of src, at the byte offsets in `offset`, side by side."""
-    value = require_shaped_value("gatherb", "src", src)
+    value = require_whole_value("gatherb", "src", src)
     dtype = dtype_of(value)
     lanes = 32 // dtype.nbytes
+    offset = require_whole_value("gatherb", "offset", offset)
     *outer, count = require_static(
         "gatherb", "offset", shaped_type("gatherb", "offset", offset).shape
     )
@@ -263,7 +265,7 @@ def mgather(
 ) -> Value:
     """Rows (`coalesce` "row") or elements ("elem") of a global tensor, as a fresh tile."""
     source = require_shaped_value("mgather", "mem", mem)
-    chosen = require_shaped_value("mgather", "idx", idx)
+    chosen = require_whole_value("mgather", "idx", idx)
     if coalesce in ("row", 0):
         chosen = flat(chosen)
     elif coalesce in ("elem", "element", 1):
@@ -323,7 +325,7 @@ def scatter_flat(dst: Value, src: Value, indexes: Value) -> Value:
 
 def scatter_tile(dst: Any, src: Any, indexes: Any) -> Value:
     """dst with the elements of src placed by flattened index."""
-    target = require_shaped_value("scatter", "dst", dst)
+    target = require_whole_value("scatter", "dst", dst)
     return scatter_flat(target, require_shaped_value("scatter", "src", src), indexes)
 
 
@@ -350,10 +352,11 @@ def scatter_tensor(
 
 def scatter_mask(dst: Any, src: Any, mask_pattern: int) -> Value:
     """dst with the elements of src in the lanes that the pattern marks."""
-    target = require_shaped_value("scatter_mask", "dst", dst)
+    target = require_whole_value("scatter_mask", "dst", dst)
     first, stride = lanes_of("scatter_mask", mask_pattern)
     lanes = lane_access(shaped_type("scatter_mask", "dst", target), first, stride)
-    return access.access_store(target, src, (), access=lanes)
+    source = require_whole_value("scatter_mask", "src", src)
+    return access.access_store(target, source, (), access=lanes)
 
 
 spelled(gather.put_along, "pl.tensor.scatter", render=never)(scatter_tensor)
@@ -378,13 +381,13 @@ def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Value:
     given.update(kwargs)
     if given.get("dim", -2) != -2 or "index" not in given or "src" not in given:
         raise InvalidOperationError("scatter_update: takes (input, dim=-2, index, src)")
-    target = require_shaped_value("scatter_update", "input", input)
+    target = require_whole_value("scatter_update", "input", input)
     type_ = shaped_type("scatter_update", "input", target)
     width = type_.shape[-1]
     rows = shape.reshape(target, shape=(element_count(type_.shape[:-1]), width))
-    index = require_shaped_value("scatter_update", "index", given["index"])
+    index = require_whole_value("scatter_update", "index", given["index"])
     count = element_count(shaped_type("scatter_update", "index", index).shape)
-    source = converted(require_shaped_value("scatter_update", "src", given["src"]), type_.dtype)
+    source = converted(require_whole_value("scatter_update", "src", given["src"]), type_.dtype)
     updated = gather.put(rows, flat(index), shape.reshape(source, shape=(count, width)), axis=0)
     return shape.reshape(updated, shape=type_.shape)
 

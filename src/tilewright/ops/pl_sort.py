@@ -19,7 +19,7 @@ from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
     constant,
     converted,
-    require_shaped_value,
+    require_whole_value,
 )
 from tilewright.ops.extents import constant_of
 from tilewright.ops.pl_gather import space_of
@@ -108,7 +108,7 @@ def sort32(src: Value, idx: Value) -> Value:
 
     The last axis doubles: value and index alternate, the index as bits of the dtype of src.
     """
-    value = require_shaped_value("sort32", "src", src)
+    value = require_whole_value("sort32", "src", src)
     dtype = require_sortable("sort32", value)
     extents = require_static("sort32", "src", shaped_type("sort32", "src", value).shape)
     *outer, count = extents
@@ -124,7 +124,7 @@ def sort32(src: Value, idx: Value) -> Value:
 
 def as_tags(idx: Any, dtype: DType) -> Value:
     """Indices as bits of a float dtype of 16 or 32 bits."""
-    value = require_shaped_value("sort32", "idx", idx)
+    value = require_whole_value("sort32", "idx", idx)
     return bits_of(converted(value, INT16 if dtype is FP16 else INT32), dtype)
 
 
