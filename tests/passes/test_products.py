@@ -266,3 +266,80 @@ for i in pl.parallel(0, 16, 4):
     after = merge_tiles(before, "main")
     same_meaning(before, after)
     assert count(after, control.for_) == 3
+
+
+GATED = """
+for j in pl.parallel(0, 32, 16):
+    g = pl.loop.alloc(shape=[16, 16], dtype=pl.FP32)
+    y = pl.loop.view(b, [0, j], shape=[{k}, 16], strides=[32, 1])
+    pl.loop.matmul(g, a, y)
+    for r in pl.parallel(16):
+        for c in pl.loop.lanes(16):
+            s = pl.loop.load(g, [r, c])
+            pl.loop.store(g, [r, c], s * 2.0)
+    t = pl.loop.view(out, [0, j], shape=[16, 16], strides=[32, 1])
+    z = pl.loop.view(u, [0, j], shape=[{k}, 16], strides=[32, 1])
+    pl.loop.matmul(t, a, z)
+    for r_1 in pl.parallel(16):
+        for c_1 in pl.loop.lanes(16):
+            s_1 = pl.loop.load(g, [r_1, c_1])
+            s_2 = pl.loop.load(t, [r_1, c_1])
+            pl.loop.store(t, [r_1, c_1], s_1 * s_2)
+"""
+
+
+def gated(body: str = GATED, k: int = 256) -> Program:
+    """Two products an iteration, the second nest of which reads what the first has written."""
+    params = (
+        f"a: pl.Buffer[[16, {k}], pl.FP32], b: pl.Buffer[[{k}, 32], pl.FP32], "
+        f"u: pl.Buffer[[{k}, 32], pl.FP32], out: pl.Out[pl.Buffer{OUT}]"
+    )
+    return program(body.format(k=k), params)
+
+
+def test_several_products_of_a_tile_are_one_each() -> None:
+    before = gated()
+    after = merge_tiles(before, "main")
+    assert count(after, loop.matmul) == 2
+    assert count(after, control.for_) == 4
+    (grown,) = (op for op in after["main"].body.walk() if op.opdef is loop.alloc)
+    assert grown.attrs["shape"] == (16, 32)
+    same_meaning(before, after)
+
+
+def test_several_products_of_rows_of_tiles_are_one_each() -> None:
+    body = (
+        GATED.replace("(0, 32, 16)", "(0, 16, 4)")
+        .replace("shape=[16, 16]", "shape=[4, 32]")
+        .replace("pl.loop.view(out, [0, j]", "pl.loop.view(out, [j, 0]")
+        .replace("y = pl.loop.view(b, [0, j], shape=[{k}, 16], strides=[32, 1])", "y = b")
+        .replace("z = pl.loop.view(u, [0, j], shape=[{k}, 16], strides=[32, 1])", "z = u")
+        .replace("matmul(g, a, y)", "matmul(g, w, b)")
+        .replace("matmul(t, a, z)", "matmul(t, w, u)")
+        .replace(
+            "    y = b\n", "    w = pl.loop.view(a, [j, 0], shape=[4, {k}], strides=[{k}, 1])\n"
+        )
+        .replace("    z = u\n", "")
+        .replace("pl.parallel(16)", "pl.parallel(4)")
+        .replace("lanes(16)", "lanes(32)")
+    )
+    before = gated(body)
+    after = merge_tiles(before, "main")
+    assert count(after, control.for_) == 4
+    same_meaning(before, after)
+
+
+APART = {
+    "the tile of another iteration is read": (GATED.replace("load(t, [r_1", "load(out, [r_1"), 256),
+    "elements would leave the cache for little": (GATED, 8),
+    "a value depends on the position": (GATED.replace("s * 2.0", "s * pl.cast(j, pl.FP32)"), 256),
+    "a row is read by a column": (GATED.replace("load(g, [r_1, c_1])", "load(g, [c_1, r_1])"), 256),
+    "it would take too much memory": (GATED.replace("0, 32, 16", "0, 1048576, 16"), 256),
+}
+
+
+@pytest.mark.parametrize("reason", APART)
+def test_products_of_a_tile_stay_together_where(reason: str) -> None:
+    body, k = APART[reason]
+    given = gated(body, k)
+    assert count(merge_tiles(given, "main"), control.for_) == 5

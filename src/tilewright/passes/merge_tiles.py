@@ -1,7 +1,8 @@
 """A loop over neighbouring tiles of a product is one larger product.
 
 The nest after the product, if there is one, works on the larger tile as well: all that it does
-with the position of a tile is to find elements.
+with the position of a tile is to find elements. So do several products with their nests; memory
+that each iteration has for itself grows.
 
 Before::
 
@@ -37,8 +38,10 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from math import prod
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX
@@ -46,10 +49,11 @@ from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, equal, symb
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.rewrite import map_functions
-from tilewright.ir.types import Dim, ScalarType
+from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, row_major_strides
 from tilewright.ops import control, loop
 from tilewright.ops.extents import expr_of
-from tilewright.ops.touches import counts, indices_of, is_pure, root_of
+from tilewright.ops.loop import buffer_type
+from tilewright.ops.touches import counts, indices_of, is_pure, root_of, touches
 from tilewright.passes.loops import (
     LoopCloner,
     Strip,
@@ -61,21 +65,37 @@ from tilewright.passes.loops import (
 )
 
 ROWS, COLUMNS = 0, 1
+LEAST_DEPTH = 256
+MOST_BYTES = 8 << 20
+"""Tiles that were private to an iteration may take this much when they are all kept."""
 INDEX_SCALAR = ScalarType(INDEX)
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
-    """A loop over tiles: how the matrices of the whole lie, and what runs over more than before.
+class Part:
+    """A product of tiles and the nest after it, if there is one; a loop has one or several.
 
-    `wide` are the loops of the nest whose extent grows from a tile's to `extent`.
+    `strips` are how the matrices of the whole lie. `wide` are the loops of the nest whose extent
+    grows from a tile's to `extent`.
     """
 
-    loop: Operation
     product: Operation
     strips: tuple[Strip, Strip, Strip]
     wide: tuple[Operation, ...]
     extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """A loop over tiles: its parts, and the allocations that grow, with their shapes.
+
+    The parts follow each other for all tiles at once: what they write is read as their own tile
+    alone.
+    """
+
+    loop: Operation
+    parts: tuple[Part, ...]
+    grown: Mapping[Operation, tuple[Dim, ...]]
 
 
 def merge_tiles(program: Program, entry: str) -> Program:
@@ -97,81 +117,156 @@ def merge_in_function(function: Function) -> Function:
 
 
 def find_tiles(op: Operation) -> Tiles | None:
-    """What a loop over tiles of a product merges into, if it is one."""
+    """What a loop over tiles of products merges into, if it is one."""
     if op.opdef is not control.for_ or op.operands[3]:
         return None
-    body = op.regions[0].ops[:-1]
-    effects = [each for each in body if not is_pure(each)]
-    if not effects or effects[0].opdef is not loop.matmul or len(effects) > 2:
+    pairs = pairs_of(op.regions[0])
+    trip = exact_trip(*map(expr_of, op.operands[:3]))
+    if not pairs or not trip:
         return None
-    low, high, step = map(expr_of, op.operands[:3])
-    trip = exact_trip(low, high, step)
-    if not trip:
+    own = frozenset(each.result for each in op.regions[0].ops if each.opdef is loop.alloc)
+    tiles = frozenset(product.operands[0] for product, _ in pairs) | own
+    if not is_separate(op, tiles) or (own and not is_worthwhile(pairs, own, trip)):
         return None
-    nest = effects[1] if len(effects) == 2 else None
     for axis in (COLUMNS, ROWS):
-        found = merged_along(op, effects[0], nest, axis, trip)
-        if found is not None:
-            return found
+        merger = Along(op, axis, trip, tiles, own)
+        parts = [merger.part(product, nest) for product, nest in pairs]
+        found = tuple(part for part in parts if part is not None)
+        if len(found) == len(parts):
+            grown = {value.op: merger.grown(buffer_type(value).shape) for value in own if value.op}
+            return Tiles(op, found, grown)
     return None
 
 
-def merged_along(
-    op: Operation, product: Operation, nest: Operation | None, axis: int, trip: int
-) -> Tiles | None:
-    """The tiles of `op` as one, if they follow each other along `axis` of the result."""
-    low, _, step = map(expr_of, op.operands[:3])
-    counter = op.regions[0].params[0].symbol
-    c, a, b = map(strip_of, product.operands)
-    turned = (product.attrs["a_trans"], product.attrs["b_trans"])
-    moving, still = (a, b) if axis == ROWS else (b, a)
-    along = axis if not turned[axis] else 1 - axis
-    if not advances(c, axis, counter, step) or not advances(moving, along, counter, step):
-        return None
-    inside = set(op.regions[0].ops)
-    if mentions(still.offsets, {counter}) or any(s.buffer.op in inside for s in (c, a, b)):
-        return None
-    if root_of(c.buffer) in (root_of(a.buffer), root_of(b.buffer)):
-        return None
-    own = c.shape[axis]
-    wide = () if nest is None else loops_along(op, product, nest, axis, c)
-    if wide is None or not isinstance(own, int):
-        return None
-    extent = own * trip
-    whole = c.extended(axis, extent).at(counter, low)
-    moved = moving.extended(along, extent).at(counter, low)
-    strips = (whole, moved, still) if axis == ROWS else (whole, still, moved)
-    return Tiles(op, product, strips, wide, extent)
+def pairs_of(body: Block) -> list[tuple[Operation, Operation | None]]:
+    """Each product in a body with the nest that follows it; nothing where there is more."""
+    pairs: list[tuple[Operation, Operation | None]] = []
+    for each in body.ops[:-1]:
+        if each.opdef is loop.matmul:
+            pairs.append((each, None))
+        elif not is_pure(each):
+            if not pairs or pairs[-1][1] is not None:
+                return []
+            pairs[-1] = (pairs[-1][0], each)
+    return pairs
 
 
-def advances(strip: Strip, axis: int, counter: Symbol, step: Expr) -> bool:
-    """True when the next iteration has what follows along `axis`."""
-    pace = coefficient(strip.flat(), counter)
-    return pace is not None and equal(as_expr(pace) * step, strip.width(axis)) is True
+def is_separate(op: Operation, tiles: frozenset[Value]) -> bool:
+    """True when the memory of tiles is touched as these tiles only, and no two share any."""
+    roots = [root_of(tile) for tile in tiles]
+    if len(set(roots)) < len(roots):
+        return False
+    return all(buffer in tiles for _, buffer in touches(op) if root_of(buffer) in roots)
+
+
+def is_worthwhile(
+    pairs: Sequence[tuple[Operation, Operation | None]], own: frozenset[Value], trip: int
+) -> bool:
+    """True when tiles that come to be far away from each other are little to what is computed."""
+    depths = [strip_of(product.operands[1]).shape for product, _ in pairs]
+    axes = [0 if product.attrs["a_trans"] else 1 for product, _ in pairs]
+    if any(not is_deep(shape[axis]) for shape, axis in zip(depths, axes, strict=True)):
+        return False
+    sizes = [known_bytes(buffer_type(value)) for value in own]
+    return all(buffer_type(value).rank == 2 for value in own) and sum(sizes) * trip <= MOST_BYTES
+
+
+def is_deep(extent: Dim) -> bool:
+    """True for a k that makes up for elements of the result that leave the nearest cache."""
+    return isinstance(extent, int) and extent >= LEAST_DEPTH
+
+
+def known_bytes(type_: BufferType) -> int:
+    """The bytes of a buffer; too many if only run time knows."""
+    known = [extent for extent in type_.shape if isinstance(extent, int)]
+    return prod(known) * type_.dtype.nbytes if len(known) == type_.rank else MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """The tiles of a loop as one, if they follow each other along `axis` of the results."""
+
+    loop: Operation
+    axis: int
+    trip: int
+    tiles: frozenset[Value]
+    own: frozenset[Value]
+
+    def grown(self, shape: Shape) -> tuple[Dim, ...]:
+        """The shape of all tiles."""
+        return tuple(
+            as_int(extent) * self.trip if axis == self.axis else extent
+            for axis, extent in enumerate(shape)
+        )
+
+    def part(self, product: Operation, nest: Operation | None) -> Part | None:
+        """One product and its nest over all tiles."""
+        counter = self.loop.regions[0].params[0].symbol
+        turned = (product.attrs["a_trans"], product.attrs["b_trans"])
+        along = self.axis if not turned[self.axis] else 1 - self.axis
+        c, a, b = map(strip_of, product.operands)
+        moving, still = (a, b) if self.axis == ROWS else (b, a)
+        extent, moved = c.shape[self.axis], moving.shape[along]
+        if not isinstance(extent, int) or not isinstance(moved, int):
+            return None
+        if not self.advances(c, self.axis) or not self.advances(moving, along):
+            return None
+        if mentions(still.offsets, {counter}) or still.buffer.op in set(self.loop.regions[0].ops):
+            return None
+        wide = () if nest is None else self.loops_along(product, nest, c)
+        if wide is None:
+            return None
+        whole = self.whole(c, self.axis)
+        moving = self.whole(moving, along)
+        strips = (whole, moving, still) if self.axis == ROWS else (whole, still, moving)
+        return Part(product, strips, wide, extent * self.trip)
+
+    def whole(self, strip: Strip, axis: int) -> Strip:
+        """All tiles, one after the other along `axis`."""
+        if strip.buffer in self.own:
+            shape = self.grown(strip.shape)
+            return replace(strip, shape=shape, strides=row_major_strides(shape))
+        low, counter = expr_of(self.loop.operands[0]), self.loop.regions[0].params[0].symbol
+        return strip.extended(axis, as_int(strip.shape[axis]) * self.trip).at(counter, low)
+
+    def advances(self, strip: Strip, axis: int) -> bool:
+        """True when the next iteration has what follows along `axis`."""
+        if strip.buffer in self.own:
+            return axis == self.axis
+        if strip.buffer.op in set(self.loop.regions[0].ops):
+            return False
+        counter, step = self.loop.regions[0].params[0].symbol, expr_of(self.loop.operands[2])
+        pace = coefficient(strip.flat(), counter)
+        return pace is not None and equal(as_expr(pace) * step, strip.width(axis)) is True
+
+    def loops_along(
+        self, product: Operation, nest: Operation, c: Strip
+    ) -> tuple[Operation, ...] | None:
+        """The loops of a nest along the axis of a tile, if it may as well run over all tiles."""
+        if not counts(nest, c.shape[ROWS]):
+            return None
+        row = nest.regions[0]
+        lanes = [each for each in row.ops if each.regions]
+        wide = (nest,) if self.axis == ROWS else tuple(lanes)
+        if self.axis == COLUMNS:
+            effects = [each for each in row.ops[:-1] if each.opdef.effect and not each.regions]
+            if any(each.opdef is not loop.load for each in effects):
+                return None
+            if not lanes or not all(counts(each, c.shape[COLUMNS]) for each in lanes):
+                return None
+        tile = Tile(self.loop, self.tiles, self.axis, c.shape[self.axis], row.params[0])
+        return wide if all(tile.allows(each) for each in (nest, *row_parts(nest))) else None
+
+
+def as_int(extent: Dim) -> int:
+    """An extent that is known."""
+    assert isinstance(extent, int)
+    return extent
 
 
 def mentions(exprs: Iterable[Expr], given: set[Symbol]) -> bool:
     """True when one of `given` occurs in `exprs`."""
     return any(symbol in given for each in exprs for symbol in symbols(each))
-
-
-def loops_along(
-    op: Operation, product: Operation, nest: Operation, axis: int, c: Strip
-) -> tuple[Operation, ...] | None:
-    """The loops of a nest that run along `axis` of a tile, if it may as well run over all tiles."""
-    if not counts(nest, c.shape[ROWS]):
-        return None
-    row = nest.regions[0]
-    lanes = [each for each in row.ops if each.regions]
-    wide = (nest,) if axis == ROWS else tuple(lanes)
-    if axis == COLUMNS:
-        effects = [each for each in row.ops[:-1] if each.opdef.effect and not each.regions]
-        if any(each.opdef is not loop.load for each in effects):
-            return None
-        if not lanes or not all(counts(each, c.shape[COLUMNS]) for each in lanes):
-            return None
-    tile = Tile(op, product.operands[0], axis, c.shape[axis], row.params[0])
-    return wide if all(tile.allows(each) for each in (nest, *row_parts(nest))) else None
 
 
 def row_parts(nest: Operation) -> list[Operation]:
@@ -181,10 +276,10 @@ def row_parts(nest: Operation) -> list[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile of the result, the loop over such tiles, and what a nest may do with its position."""
+    """A tile of each result, the loop over such tiles, and what a nest may do with its position."""
 
     loop: Operation
-    memory: Value
+    tiles: frozenset[Value]
     axis: int
     extent: Dim
     row: Value
@@ -215,15 +310,15 @@ class Tile:
         return None if owner is None else owner.regions[0].params[0]
 
     def allows_access(self, op: Operation) -> bool:
-        """True for an access of the tile itself, or one that moves on from tile to tile."""
+        """True for an access of a tile itself, or one that moves on from tile to tile."""
         buffer: Value = op.operands[0]
         index = indices_of(op)
         counter, own = self.loop.regions[0].params[0].symbol, self.counter(op)
-        if buffer is self.memory:
+        if buffer in self.tiles:
             if mentions(index, {counter}) or index[0] != as_expr(self.row.symbol):
                 return False
             return self.axis == ROWS or (own is not None and index[1] == as_expr(own.symbol))
-        if op.opdef is loop.store or root_of(buffer) is root_of(self.memory):
+        if op.opdef is loop.store:
             return False
         if buffer.op is not None and buffer.op in self.loop.regions[0].ops:
             return False
@@ -270,24 +365,35 @@ class TileMerger(LoopCloner):
 
     def can_place(self, tiles: Tiles) -> bool:
         """True when the matrices of the whole can be made here."""
-        return self.knows([offset for strip in tiles.strips for offset in strip.offsets])
+        strips = [strip for part in tiles.parts for strip in part.strips]
+        return self.knows([offset for strip in strips for offset in strip.offsets])
 
     def merge(self, tiles: Tiles) -> Operation:
-        """The larger product and its nest."""
+        """The larger products and their nests."""
         op, body = tiles.loop, tiles.loop.regions[0]
         counter = body.params[0]
         self.mapping[counter] = self.value(op.operands[0])
         self.known[counter.symbol] = self.mapping[counter]
-        c, a, b = map(self.strip, tiles.strips)
-        self.wide.update(dict.fromkeys(tiles.wide, tiles.extent))
+        parts = {part.product: part for part in tiles.parts}
         for each in body.ops[:-1]:
-            if each is tiles.product:
-                with self.builder.located(each.span):
-                    loop.matmul(c, a, b, **each.attrs)
-                self.mapping[each.operands[0]] = c
+            if each in tiles.grown:
+                larger = loop.alloc(shape=tiles.grown[each], dtype=each.attrs["dtype"])
+                larger.name = each.result.name
+                self.bind(each.result, larger)
+            elif each in parts:
+                self.part(parts[each])
             else:
                 self.clone(each)
         return op
+
+    def part(self, part: Part) -> None:
+        """One larger product."""
+        product = part.product
+        c, a, b = map(self.strip, part.strips)
+        self.wide.update(dict.fromkeys(part.wide, part.extent))
+        with self.builder.located(product.span):
+            loop.matmul(c, a, b, **product.attrs)
+        self.mapping[product.operands[0]] = c
 
     def widen(self, op: Operation, extent: int) -> Operation:
         """A loop of a nest with a larger extent."""
