@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import linecache
 import math
 import sys
 from collections.abc import Iterator
@@ -261,6 +262,41 @@ def traced_note(body: Any, kind: type[Exception]) -> str:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take notes since 3.11")
+def test_an_expression_of_several_lines_is_shown_from_its_first() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(  # here
+            out,
+            nl.zeros((4, 4), nl.float32),
+        )
+        return out
+
+    with pytest.raises(TilewrightError) as caught:
+        kernel(X)
+    span = caught.value.span
+    assert span is not None and linecache.getline(__file__, span.line).strip().endswith("# here")
+
+
+def test_the_return_that_ran_is_where_results_are_refused() -> None:
+    @nki.jit
+    def kernel(x, early):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        if early:
+            return out, 3  # early
+        return (  # late
+            out,
+            early,
+        )
+
+    for early, place in ((True, "# early"), (False, "# late")):
+        with pytest.raises(TilewrightError, match="Returning value from top level") as caught:
+            kernel(X, early)
+        span = caught.value.span
+        assert span is not None and linecache.getline(__file__, span.line).strip().endswith(place)
+
+
 def test_exceptions_of_python_say_where_the_author_was() -> None:
     def endless(t, n):
         return endless(t + 1.0, n)

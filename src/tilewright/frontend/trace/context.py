@@ -55,7 +55,13 @@ from tilewright.frontend.trace.scopes import (
 )
 from tilewright.frontend.trace.sema import Sema
 from tilewright.frontend.trace.sequences import as_items, items_of
-from tilewright.frontend.trace.spans import author_frame, raised_at, starts_trace, warn_author
+from tilewright.frontend.trace.spans import (
+    author_frame,
+    current_span,
+    raised_at,
+    starts_trace,
+    warn_author,
+)
 from tilewright.frontend.trace.tensors import KernelTensor, nki_tensor, whole_tensor
 from tilewright.frontend.trace.typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
@@ -63,6 +69,7 @@ from tilewright.ir.core import Block, Function
 from tilewright.ir.enums import MemorySpace
 from tilewright.ops import creation
 from tilewright.ops.nki_dtypes import promote
+from tilewright.source import Span
 
 SYMBOLIC = (nki_tensor, ScalarPredicate)
 """What a branch cannot depend on."""
@@ -111,6 +118,7 @@ class TraceContext:
         self.registers: dict[str, nki_tensor] = {}
         self.random = RandomNumbers(self)
         self.left: TilewrightError | None = None
+        self.returned_at: Span | None = None
         self.uses = Uses() if opts.check_allocation else None
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
@@ -168,7 +176,8 @@ class TraceContext:
             for _ in self.trace_kernel_impl(name, frame):
                 pass
         except TilewrightError as error:
-            raise error.locate(return_span(frame.function)) from error.__cause__
+            place = self.returned_at or return_span(frame.function)
+            raise error.locate(place) from error.__cause__
         except Exception as error:
             note_place(error)
             raise
@@ -424,6 +433,12 @@ class TraceContext:
     compare_chain = staticmethod(compare_chain)
 
     # ------------------------------------------------------------------ returns
+
+    def returning(self, value: Any) -> Any:
+        """What a `return` statement gives; that of the kernel is where its results are refused."""
+        if self.cur_scope is self.body_scope:
+            self.returned_at = current_span()
+        return value
 
     def check_return(self, return_value: Any) -> Any:
         """What a function hands to its caller."""

@@ -152,7 +152,12 @@ class FunctionRewriter(ast.NodeTransformer):
         return f"__{stem}_{self.serial}__"
 
     def _method(self, name: str, at: ast.AST, *args: ast.expr) -> ast.Call:
-        target = _at(ast.Attribute(_at(ast.Name(CONTEXT, ast.Load()), at), name, ast.Load()), at)
+        return self._call_of(CONTEXT, name, at, *args)
+
+    def _call_of(self, owner: str, name: str, at: ast.AST, *args: ast.expr) -> ast.Call:
+        target = _at(ast.Attribute(_at(ast.Name(owner, ast.Load()), at), name, ast.Load()), at)
+        # Python says that a call starts on the line where the name of its method ends.
+        target.end_lineno, target.end_col_offset = target.lineno, target.col_offset + 1
         return _at(ast.Call(target, list(args), []), at)
 
     def _text(self, text: str, at: ast.AST) -> ast.Constant:
@@ -246,8 +251,7 @@ class FunctionRewriter(ast.NodeTransformer):
         begin = self._method("while_loop", node)
         opened = _at(ast.Assign([_at(ast.Name(name, ast.Store()), node)], begin), node)
         test = self.visit(node.test)
-        target = _at(ast.Attribute(_at(ast.Name(name, ast.Load()), test), "test", ast.Load()), test)
-        node.test = _at(ast.Call(target, [test], []), test)
+        node.test = self._call_of(name, "test", test, test)
         node.body = self._statements(node.body)
         node.orelse = self._statements(node.orelse)
         return [opened, node]
@@ -287,6 +291,13 @@ class FunctionRewriter(ast.NodeTransformer):
             "annotate", node, self._text(node.target.id, node), value, annotation
         )
         return _at(ast.Assign([node.target], checked), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        """The trace remembers which `return` of the kernel ran last, for its messages."""
+        self.generic_visit(node)
+        if node.value is not None:
+            node.value = self._method("returning", node, node.value)
+        return node
 
     def visit_Try(self, node: ast.Try) -> list[ast.AST]:
         """Handlers run in the scope of the statement, whatever scope the exception came from."""

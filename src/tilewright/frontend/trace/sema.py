@@ -153,9 +153,7 @@ class Sema(Builder):
         ctx = self.ctx
         return Root(version, space, ctx.cur_scope, depth=len(ctx.regions), **facts)
 
-    def tile(
-        self, value: Value, space: MemorySpace = MemorySpace.Sbuf, **facts: Any
-    ) -> nki_tensor:
+    def tile(self, value: Value, space: MemorySpace = MemorySpace.Sbuf, **facts: Any) -> nki_tensor:
         """The tensor of a fresh on-chip value in `space`; `mask` is where it is defined."""
         if facts.get("mask") is not None:
             access.mask_terms(facts["mask"])
