@@ -1,6 +1,7 @@
 """exp, exp2, sigmoid, tanh and erf of binary32, each within the ULP bound its docstring states."""
 
 from tilewright.codegen.lanes import Lanes, fma, horner, round_even, select
+from tilewright.codegen.text import Text
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
@@ -50,13 +51,33 @@ def clamp(x: Lanes, low: float, high: float) -> Lanes:
 
 def scale(x: Lanes, exponent: Lanes) -> Lanes:
     """x * 2**exponent for integral |exponent| <= 252, rounded once."""
-    if x.text.isa.has_scalef and x.lanes == 16:
-        kind, t = x.type, x.text
-        arguments = f"{kind} {x.ref}, {kind} {exponent.ref}, {kind} poison, i16 -1, i32 4"
-        return x.like(t.let(f"call {kind} @llvm.x86.avx512.mask.scalef.ps.512({arguments})"))
+    t = x.text
+    if scales_at_once(x):
+        if x.lanes == 1:
+            return x.like(scale_one(t, x.ref, exponent.ref))
+        arguments = f"{x.type} {x.ref}, {x.type} {exponent.ref}, {x.type} poison, i16 -1, i32 4"
+        return x.like(t.let(f"call {x.type} @llvm.x86.avx512.mask.scalef.ps.512({arguments})"))
     whole = exponent.convert("fptosi", "i32")
     half = whole.ashr(1)
     return x * power_of_two(half) * power_of_two(whole - half)
+
+
+def scales_at_once(x: Lanes) -> bool:
+    """Whether an instruction scales as many lanes; it takes NaN and infinite exponents, too."""
+    return x.text.isa.has_scalef and x.lanes in (1, 16)
+
+
+def scale_one(text: Text, ref: str, exponent: str) -> str:
+    """One float times two to the power of another."""
+    kind = "<4 x float>"
+    sides = (
+        text.let(f"insertelement {kind} zeroinitializer, float {each}, i64 0")
+        for each in (ref, exponent)
+    )
+    arguments = ", ".join(f"{kind} {side}" for side in sides)
+    arguments += f", {kind} zeroinitializer, i8 -1, i32 4"
+    whole = text.let(f"call {kind} @llvm.x86.avx512.mask.scalef.ss({arguments})")
+    return text.let(f"extractelement {kind} {whole}, i64 0")
 
 
 def power_of_two(exponent: Lanes) -> Lanes:
@@ -77,9 +98,7 @@ def exp(x: Lanes) -> Lanes:
 
 def finite(n: Lanes) -> Lanes:
     """n with 0 for NaN, so that converting it to an integer is defined."""
-    if n.text.isa.has_scalef and n.lanes == 16:
-        return n
-    return select(n.is_nan(), 0.0, n)
+    return n if scales_at_once(n) else select(n.is_nan(), 0.0, n)
 
 
 def exp2(x: Lanes) -> Lanes:

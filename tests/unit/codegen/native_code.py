@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.codegen.formats import MEMORY_ELEMENT, REGISTER_ELEMENT
-from tilewright.codegen.machine import compile_text, detect_host, llvm
+from tilewright.codegen.machine import compile_module, detect_host, llvm
 from tilewright.codegen.text import Module, Text, type_text
 from tilewright.target import X86_ORDER, Target, restrict_target
 
@@ -52,7 +52,7 @@ class Loaded:
     """An object in memory; keeps its engine alive."""
 
     def __init__(self, text: str, isa: str) -> None:
-        self.object = compile_text(text, target_for(isa))
+        self.object = compile_module(text, target_for(isa))
         binding = llvm()
         machine = binding.Target.from_default_triple().create_target_machine()
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
