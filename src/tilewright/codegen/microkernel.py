@@ -21,6 +21,7 @@ FINISH = ", i1 %last, ptr %env, ptr %ctx, i64 %row, i64 %column"
 
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
 FULL, RUNTIME = 0, -1
+HALF = LANES // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class BlockWriter:
             parameters, symbol = PARAMETERS + FINISH, NAMELESS
         self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
         self.kind = f"<{LANES} x {block.element}>"
+        is_narrow = 0 < block.tail <= HALF and not block.dot and finish is None
+        self.narrow = block.vectors - 1 if is_narrow else None
         self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
 
     def write(self) -> Text:
@@ -105,7 +108,8 @@ class BlockWriter:
         accumulators = self.starting_values()
         unroll = self.block.unroll
         whole = text.let(f"and i64 %k, {-unroll}")
-        state = [("ptr", "%a"), ("ptr", "%b"), *((self.kind, value) for value in accumulators)]
+        kinds = [self.kind_of(v) for _, v in self.cells]
+        state = [("ptr", "%a"), ("ptr", "%b"), *zip(kinds, accumulators, strict=True)]
         state = self.reduce(state, "0", whole, unroll)
         if self.block.rest:
             state = self.reduce(state, whole, "%k", 1)
@@ -134,13 +138,22 @@ class BlockWriter:
         with text.when("true" if self.block.ends else "%last"):
             finish.write(text, rows, self.kind, self.mask)
 
+    def lanes(self, vector: int) -> int:
+        """How many lanes a vector has: half, where that is enough for the last columns."""
+        return HALF if vector == self.narrow else LANES
+
+    def kind_of(self, vector: int) -> str:
+        """The type of a vector of C."""
+        return f"<{self.lanes(vector)} x {self.block.element}>"
+
     def tail_mask(self) -> str:
         """Which lanes of the last vector exist; "" if all do."""
         tail = self.block.tail
         if tail == FULL:
             return ""
         if tail != RUNTIME:
-            return vector_text([lane < tail for lane in range(LANES)], "i1")
+            lanes = self.lanes(self.block.vectors - 1)
+            return vector_text([lane < tail for lane in range(lanes)], "i1")
         text = self.text
         first = text.let(f"insertelement <{LANES} x i64> poison, i64 %tail, i64 0")
         spread = text.let(
@@ -179,20 +192,22 @@ class BlockWriter:
 
     def load(self, place: str, vector: int) -> str:
         """One vector; lanes that do not exist read as zero."""
+        kind, lanes = self.kind_of(vector), self.lanes(vector)
         if not self.is_masked(vector):
-            return self.text.let(f"load {self.kind}, ptr {place}, align 1")
-        arguments = f"ptr align 1 {place}, <{LANES} x i1> {self.mask}, {self.kind} zeroinitializer"
+            return self.text.let(f"load {kind}, ptr {place}, align 1")
+        arguments = f"ptr align 1 {place}, <{lanes} x i1> {self.mask}, {kind} zeroinitializer"
         suffix = {"float": "f32", "i32": "i32"}[self.block.element]
-        return self.text.let(f"call {self.kind} @llvm.masked.load.v{LANES}{suffix}.p0({arguments})")
+        return self.text.let(f"call {kind} @llvm.masked.load.v{lanes}{suffix}.p0({arguments})")
 
     def store(self, place: str, vector: int, value: str) -> None:
         """Store the lanes that exist."""
+        kind, lanes = self.kind_of(vector), self.lanes(vector)
         if not self.is_masked(vector):
-            self.text.do(f"store {self.kind} {value}, ptr {place}, align 1")
+            self.text.do(f"store {kind} {value}, ptr {place}, align 1")
             return
         suffix = {"float": "f32", "i32": "i32"}[self.block.element]
-        arguments = f"{self.kind} {value}, ptr align 1 {place}, <{LANES} x i1> {self.mask}"
-        self.text.do(f"call void @llvm.masked.store.v{LANES}{suffix}.p0({arguments})")
+        arguments = f"{kind} {value}, ptr align 1 {place}, <{lanes} x i1> {self.mask}"
+        self.text.do(f"call void @llvm.masked.store.v{lanes}{suffix}.p0({arguments})")
 
     def starting_values(self) -> list[str]:
         """C or zeros, as `start` says."""
@@ -204,20 +219,20 @@ class BlockWriter:
         text.jump(ready)
         text.start(ready)
         values = [
-            text.let(f"phi {self.kind} [zeroinitializer, %{before}], [{value}, %{read}]")
-            for value in loaded
+            text.let(f"phi {self.kind_of(v)} [zeroinitializer, %{before}], [{value}, %{read}]")
+            for (_, v), value in zip(self.cells, loaded, strict=True)
         ]
         return self.biased(values) if self.block.dot in ("a", "b") else values
 
     def biased(self, values: list[str]) -> list[str]:
         """The starting values with the number of each row added."""
         rows = [
-            self.spread(self.text.let(f"getelementptr i32, ptr %bias, i64 {r}"))
+            self.spread(self.text.let(f"getelementptr i32, ptr %bias, i64 {r}"), LANES)
             for r in range(self.block.rows)
         ]
         return [
-            self.text.let(f"add {self.kind} {value}, {rows[r]}")
-            for (r, _), value in zip(self.cells, values, strict=True)
+            self.text.let(f"add {self.kind_of(v)} {value}, {rows[r]}")
+            for (r, v), value in zip(self.cells, values, strict=True)
         ]
 
     def reduce(
@@ -247,9 +262,11 @@ class BlockWriter:
             self.load(self.advance(b_place, LANES * v) if v else b_place, v)
             for v in range(self.block.vectors)
         ]
-        rows = [self.spread(self.a_place(a, counter, r, u)) for r in range(self.block.rows)]
+        places = [self.a_place(a, counter, r, u) for r in range(self.block.rows)]
+        widths = {self.lanes(v) for v in range(self.block.vectors)}
+        rows = {(r, n): self.spread(place, n) for r, place in enumerate(places) for n in widths}
         return [
-            self.multiply_add(rows[r], columns[v], accumulator)
+            self.multiply_add(rows[r, self.lanes(v)], columns[v], accumulator, self.lanes(v))
             for (r, v), accumulator in zip(self.cells, accumulators, strict=True)
         ]
 
@@ -265,24 +282,24 @@ class BlockWriter:
             return self.advance(place, row * block.ai) if row else place
         return self.advance(place, row * block.ai + u * block.ak)
 
-    def spread(self, place: str) -> str:
+    def spread(self, place: str, lanes: int) -> str:
         """One element of A in every lane."""
         text, element = self.text, "i32" if self.block.dot else self.block.element
-        kind = f"<{LANES} x {element}>"
+        kind = f"<{lanes} x {element}>"
         scalar = text.let(f"load {element}, ptr {place}, align 1")
         first = text.let(f"insertelement {kind} poison, {element} {scalar}, i64 0")
         return text.let(
-            f"shufflevector {kind} {first}, {kind} poison, <{LANES} x i32> zeroinitializer"
+            f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer"
         )
 
-    def multiply_add(self, row: str, column: str, accumulator: str) -> str:
+    def multiply_add(self, row: str, column: str, accumulator: str, lanes: int) -> str:
         """The next value of one chain."""
         if self.block.dot == "pairs":
             return self.pair_dot(row, column, accumulator)
         if self.block.dot:
             return self.byte_dot(row, column, accumulator)
         x, y, z = (
-            Lanes(self.text, v, self.block.element, LANES) for v in (row, column, accumulator)
+            Lanes(self.text, v, self.block.element, lanes) for v in (row, column, accumulator)
         )
         return (fma(x, y, z) if x.is_float else x * y + z).ref
 
