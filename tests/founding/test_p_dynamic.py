@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_bare_parameters_make_one_artifact_per_shape_and_dtype() -> None:
 
 
 def test_a_bare_parameter_without_an_argument_is_named() -> None:
-    with pytest.raises(TypeError, match=r"'x' has the annotation pl.Tensor with no shape"):
+    with pytest.raises(TypeError, match=r"'x' has an annotation with no shape \(pl.Tensor\)"):
         bare.compile()
 
 
@@ -197,3 +198,35 @@ class Described:
 def test_a_sample_needs_no_memory() -> None:
     x = np.zeros((4, 16), F32)
     assert bare.compile(Described(), Described()) is bare.compile(x, x.copy())
+
+
+@pl.jit.inline
+def doubled_tensor(t: pl.Tensor):
+    return pl.mul(t, 2.0)
+
+
+@pl.jit.incore
+def stored_tensor(t: pl.Tensor, out: pl.Out[pl.Tensor]):
+    return pl.store(pl.load(t, [0, 0], [8, 8]), [0, 0], out)
+
+
+def test_p045_what_is_no_tensor_gives_a_bare_parameter_nothing() -> None:
+    @pl.jit
+    def expanded(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = doubled_tensor(2.0)
+        return out
+
+    @pl.jit
+    def called(
+        x: pl.Tensor[[8, 8], pl.FP32],
+        out: pl.Out[pl.Tensor[[8, 8], pl.FP32]],
+        n: pl.Scalar[pl.INDEX],
+    ):
+        out = stored_tensor(n, out)
+        return out
+
+    for kernel, given in ((expanded, "2.0"), (called, "pl.Scalar[pl.INDEX]")):
+        says = f"missing inferred tensor metadata for parameter 't': pl.Tensor is given {given}"
+        with pytest.raises(TypeError, match=re.escape(says)):
+            kernel.compile()

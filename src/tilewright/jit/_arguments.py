@@ -480,7 +480,7 @@ def _with_axes(declared: TensorType, axes: Mapping[int, Any]) -> TensorType:
 def _missing_metadata(name: str, parameter: Parameter) -> TilewrightError:
     what = "an annotation with no shape" if parameter.annotation else "no annotation"
     if isinstance(parameter.annotation, type):
-        what = f"the annotation pl.{parameter.annotation.__name__} with no shape"
+        what += f" (pl.{parameter.annotation.__name__})"
     return ParserTypeError(
         f"{name}: parameter '{parameter.name}' has {what}, and no argument gives it",
         parameter.span,

@@ -15,19 +15,29 @@ from tilewright.errors import (
     StrideMismatch,
     TilewrightError,
 )
+from tilewright.frontend.annotations import Tensor, Tile
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import FRAMEWORK_KEYWORDS, emit_function_call
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee, word
 from tilewright.frontend.parse.tasks import call_submit
-from tilewright.frontend.surface import as_attr
+from tilewright.frontend.surface import as_attr, described
 from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import constant, is_number, literal_of
 from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
 from tilewright.ir.affine import Symbol, equal, substitute, symbols
 from tilewright.ir.core import Value
-from tilewright.ir.types import Dim, ScalarType, Shape, TileType, TileView, TupleType, Type
+from tilewright.ir.types import (
+    Dim,
+    ScalarType,
+    Shape,
+    ShapedType,
+    TileType,
+    TileView,
+    TupleType,
+    Type,
+)
 from tilewright.jit._arguments import Parameter, SignatureInfo
 from tilewright.jit._graph import Stranger
 from tilewright.jit._source_text import method
@@ -142,6 +152,7 @@ def _expand(
     p: FunctionParser, call: ast.Call, variant: Variant, arguments: Mapping[str, Any]
 ) -> Any:
     site = p.span(call)
+    _require_metadata(p, call, variant, arguments)
     fitted = {name: _fitted(variant.signature[name], value) for name, value in arguments.items()}
     known = {name: _type_of(value) for name, value in fitted.items()}
     types = {name: type_ for name, type_ in known.items() if type_ is not None}
@@ -152,6 +163,20 @@ def _expand(
     if len(p.state.errors) > known:
         raise Silenced  # what the helper gives is not known, and why has been said
     return result
+
+
+def _require_metadata(
+    p: FunctionParser, call: ast.Call, variant: Variant, arguments: Mapping[str, Any]
+) -> None:
+    """Raises ParserTypeError where a bare `pl.Tensor` or `pl.Tile` is given what has no shape."""
+    for name, value in arguments.items():
+        bare = variant.signature[name].annotation
+        if bare in (Tensor, Tile) and not isinstance(getattr(value, "type", None), ShapedType):
+            raise ParserTypeError(
+                f"Function '{variant.name}': missing inferred tensor metadata for parameter "
+                f"'{name}': pl.{bare.__name__} is given {described(value)}",
+                p.span(call),
+            )
 
 
 def _inline_function(variant: Variant) -> InlineFunction:
@@ -199,6 +224,7 @@ def _call(
     variant: Variant,
     arguments: Mapping[str, Any],
 ) -> Any:
+    _require_metadata(p, call, variant, arguments)
     function = specializer.typed(variant, argument_types(p, variant, arguments))
     specializer.record.note_call(p.span(node), function.name, node, call.args)
     attrs = tuple(
