@@ -11,7 +11,8 @@ import functools
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
@@ -69,13 +70,15 @@ def _parse_file(file: str, text: str) -> ParsedFile | None:
     return ParsedFile(SourceText(file, text), functions, classes)
 
 
-def _definitions(body: Iterable[ast.AST]) -> Iterator[FunctionNode | ast.ClassDef]:
+def _definitions(body: Sequence[ast.AST]) -> Iterator[FunctionNode | ast.ClassDef]:
     """Every function and class statement at and below some statements, in order."""
-    for node in body:
+    waiting = [*reversed(body)]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node
-        for part in _blocks(type(node)):
-            yield from _definitions(getattr(node, part))
+        for part in reversed(_blocks(type(node))):
+            waiting += reversed(getattr(node, part))
 
 
 @functools.cache
@@ -147,6 +150,31 @@ def _no_source(name: str, file: str) -> SourceUnavailable:
         hint="Kernels are read from source: define them in a file or a notebook cell, "
         "not at an interactive prompt or in a bare exec().",
     )
+
+
+@contextmanager
+def refuse_deep_nesting(node: ast.AST, source: SourceText) -> Generator[None]:
+    """While a definition is read: what outgrows Python's stack is refused where it is deepest."""
+    try:
+        yield
+    except RecursionError:
+        place, depth = _deepest(node)
+        raise ParserSyntaxError(
+            f"{depth} nested expressions and statements are more than can be read",
+            source.span(place),
+            "Give parts of it names, or write a helper for them.",
+        ) from None
+
+
+def _deepest(node: ast.AST) -> tuple[Any, int]:
+    """The statement in which `node` nests deepest, and how deep that is."""
+    found, waiting = (node, 0), [(node, node, 0)]
+    while waiting:
+        each, statement, depth = waiting.pop()
+        statement = each if isinstance(each, ast.stmt) else statement
+        found = max(found, (statement, depth), key=lambda place: place[1])
+        waiting += [(child, statement, depth + 1) for child in ast.iter_child_nodes(each)]
+    return found
 
 
 def capture_class(cls: type, methods: list[FunctionType], file: str | None = None) -> CapturedClass:

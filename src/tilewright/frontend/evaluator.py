@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 from tilewright.dtypes import DType
 from tilewright.errors import (
@@ -33,15 +33,45 @@ def _word(name: str) -> Callable[..., Any]:
     return getattr(operator, name)
 
 
+MAX_BITS = 1 << 14
+MAX_ITEMS = 1 << 24
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int):
+        _require_few(base.bit_length() * exponent if abs(base) > 1 else 0)
+    return base**exponent
+
+
+def _shifted(value: Any, count: Any) -> Any:
+    if isinstance(value, int) and isinstance(count, int) and value:
+        _require_few(value.bit_length() + count)
+    return value << count
+
+
+def _times(left: Any, right: Any) -> Any:
+    for many, count in ((left, right), (right, left)):
+        is_long = isinstance(many, (str, list, tuple)) and isinstance(count, int)
+        if is_long and len(cast("Sequence[Any]", many)) * count > MAX_ITEMS:
+            raise OverflowError(f"the result would have more than {MAX_ITEMS:,} items")
+    return left * right
+
+
+def _require_few(bits: int) -> None:
+    """Python would compute for minutes, or take all memory, before an author sees the mistake."""
+    if bits > MAX_BITS:
+        raise OverflowError(f"the result would have more than {MAX_BITS:,} bits")
+
+
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: _word("add"),
     ast.Sub: _word("sub"),
-    ast.Mult: _word("mul"),
+    ast.Mult: _times,
     ast.Div: _word("truediv"),
     ast.FloorDiv: _word("floordiv"),
     ast.Mod: _word("mod"),
-    ast.Pow: _word("pow"),
-    ast.LShift: _word("lshift"),
+    ast.Pow: _power,
+    ast.LShift: _shifted,
     ast.RShift: _word("rshift"),
     ast.BitAnd: _word("and_"),
     ast.BitOr: _word("or_"),
@@ -169,12 +199,13 @@ class Evaluator:
         return slice(*(None if part is None else self.evaluate(part) for part in parts))
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> str:
-        return "".join(str(self.evaluate(part)) for part in node.values)
+        return "".join(self.computed(part, str, self.evaluate(part)) for part in node.values)
 
     def eval_FormattedValue(self, node: ast.FormattedValue) -> str:
         spec = self.evaluate(node.format_spec) if node.format_spec else ""
         value = self.evaluate(node.value)
-        return format(repr(value) if node.conversion == ord("r") else value, spec)
+        shown = self.computed(node, repr, value) if node.conversion == ord("r") else value
+        return self.computed(node, format, shown, spec)
 
     def eval_Call(self, node: ast.Call) -> Any:
         return self.call(node, self.evaluate(node.func))

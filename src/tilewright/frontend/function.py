@@ -10,7 +10,7 @@ from typing import Any, cast
 from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.capture import FunctionNode
+from tilewright.frontend.capture import FunctionNode, refuse_deep_nesting
 from tilewright.frontend.inline import NoCallees
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.parse import (
@@ -31,6 +31,7 @@ from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
+from tilewright.ir.conformance import conforms, hints_of
 from tilewright.ir.core import Block, BodyText, Function, Rebinding, Undeclared, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import ArrayType, TensorType, Type
@@ -83,19 +84,30 @@ def parse_function(
     stand for dimensions (text parsing). Raises author errors, several of one body together.
     """
     options = options or Options()
+    _check_options(options, source.span(node))
     reader = SignatureReader(
         names, source, evaluated=evaluated, param_types=param_types, declare=declare
     )
-    signature = reader.read(node, skip=1 if is_method else 0)
-    builder = Builder()
-    around = callees or NoCallees()
-    is_text, kind = declare is not None, options.func_type
-    state = State(builder, around, params=signature.params, is_text=is_text, kind=kind)
-    for param in signature.params:
-        if isinstance(param.type, TensorType):
-            state.versions.own(param)
-    with builder:
-        return _Reader(node, names, source, state, signature, options, name or node.name).read()
+    with refuse_deep_nesting(node, source):
+        signature = reader.read(node, skip=1 if is_method else 0)
+        builder = Builder()
+        around = callees or NoCallees()
+        is_text, kind = declare is not None, options.func_type
+        state = State(builder, around, params=signature.params, is_text=is_text, kind=kind)
+        for param in signature.params:
+            if isinstance(param.type, TensorType):
+                state.versions.own(param)
+        with builder:
+            return _Reader(node, names, source, state, signature, options, name or node.name).read()
+
+
+def _check_options(options: Options, span: Span) -> None:
+    for name, hint in hints_of(Options).items():
+        given = getattr(options, name)
+        if not conforms(given, hint):
+            word = "type" if name == "func_type" else name
+            wanted = Options.__annotations__[name]
+            raise ParserTypeError(f"pl.function: {word} is {given!r}; {wanted} is accepted", span)
 
 
 class _Reader:

@@ -16,9 +16,10 @@ from tilewright.dtypes import DType
 from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
 from tilewright.frontend.values import constant, is_integer, is_number
 from tilewright.ir.builder import Builder
+from tilewright.ir.conformance import described, require_conforming
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ForKind, PadValue
-from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
+from tilewright.ir.opdef import OPS, SPELLINGS, Spelling
 from tilewright.ops.extents import as_dim
 
 
@@ -256,31 +257,18 @@ def _unannotated(signature: inspect.Signature) -> inspect.Signature:
     return inspect.Signature(plain)
 
 
-def described(given: Any) -> str:
-    """What an argument is, for messages."""
-    if isinstance(given, (list, tuple)):
-        return f"[{', '.join(map(described, cast('list[Any]', given)))}]"
-    return str(given.type) if isinstance(given, Value) else repr(given)
-
-
 def _emit_canonical(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     opdef = OPS.get(canonical(path) or "")
     if opdef is None:
         raise unknown_operation(path)
+    if opdef.has_regions or opdef.terminator:
+        raise InvalidOperationError(f"{path} is a statement: it cannot be called")
     operands = [as_operand(arg) for arg in args]
-    attrs = {
-        name: as_operand(given) if name in opdef.operand_names else as_attr(given)
-        for name, given in kwargs.items()
-    }
-    missing = _missing(opdef, len(operands), attrs)
-    if missing:
-        raise InvalidOperationError(f"{path}: missing {', '.join(missing)}")
+    for name in opdef.operand_names[len(operands) :]:
+        operands.append(as_operand(kwargs.pop(name, None)))
+    attrs = {name: as_attr(given) for name, given in kwargs.items()}
+    require_conforming(opdef, operands, attrs)
     return opdef(*operands, **attrs)
-
-
-def _missing(opdef: OpDef[..., Any], count: int, attrs: dict[str, Any]) -> list[str]:
-    needed = [name for name in opdef.attr_names if name not in opdef.attr_defaults]
-    return [name for name in needed if name not in attrs]
 
 
 def as_operand(given: Any) -> Any:

@@ -25,6 +25,7 @@ from tilewright.frontend.program import (
     require_plain_body,
 )
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
+from tilewright.ir.conformance import hints_of
 from tilewright.ir.core import Function, Program
 from tilewright.ir.garbage import without_collections
 from tilewright.source import Located, SourceText, Span, remember
@@ -198,10 +199,16 @@ class _TextReader:
     def function_source(
         self, node: FunctionNode, given: dict[str, Any], **facts: Any
     ) -> FunctionSource:
-        given = dict(given)
-        if "type" in given:
-            given["func_type"] = given.pop("type")
-        return FunctionSource(node, self.names, self.source, Options(**given), **facts)
+        fields = {"type" if name == "func_type" else name: name for name in hints_of(Options)}
+        unknown = given.keys() - fields.keys()
+        if unknown:
+            raise ParserSyntaxError(
+                f"pl.function does not take {', '.join(map(repr, sorted(unknown)))}",
+                self.source.span(node.decorator_list[0]),
+                f"It takes {', '.join(fields)}.",
+            )
+        options = Options(**{fields[name]: value for name, value in given.items()})
+        return FunctionSource(node, self.names, self.source, options, **facts)
 
     def define_function(self, node: FunctionNode) -> None:
         word, given = self.decorator(node.decorator_list)

@@ -68,7 +68,6 @@ def constant(value: Number, dtype: DType | None = None) -> Value:
         raise ParserTypeError(
             f"the float {value} cannot be used as {dtype}", hint="Convert it with pl.cast."
         )
-    value = float(value) if dtype.is_float() else value
     return Builder.current().constant(value, dtype)
 
 

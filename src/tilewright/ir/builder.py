@@ -8,7 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentTypeMismatch, InternalError, TilewrightError
+from tilewright.errors import (
+    ArgumentTypeMismatch,
+    DTypeMismatch,
+    InternalError,
+    TilewrightError,
+)
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.types import Type
 from tilewright.source import Span
@@ -139,7 +144,9 @@ class Builder:
         return self.constant(given, _index_dtype())
 
     def constant(self, value: int | float | bool, dtype: DType) -> Value:
-        """An unnamed constant of `dtype`."""
+        """An unnamed constant of `dtype`; raises DTypeMismatch for what that cannot hold."""
+        if type(value) is not float and dtype.is_float():
+            value = _as_float(value, dtype)
         return self.emit(_constant_op(), (), {"value": value, "dtype": dtype}).result
 
     @contextmanager
@@ -159,6 +166,14 @@ class Builder:
             yield
         finally:
             self.span = saved
+
+
+def _as_float(value: int | float, dtype: DType) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        bits = int(value).bit_length()
+        raise DTypeMismatch(f"an integer of {bits} bits is beyond every {dtype}") from None
 
 
 _CONSTANT: list[OpDef[..., Any]] = []

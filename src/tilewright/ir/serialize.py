@@ -5,17 +5,18 @@ The reader trusts nothing: anything but a well-formed table raises Serialization
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, cast
 
 import msgpack
 
 from tilewright.dtypes import DType
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, VerificationError
 from tilewright.ir import enums, types
 from tilewright.ir.affine import Access, Constraint, Expr, FloorDiv, Max, Min, Product, Symbol
 from tilewright.ir.builder import Builder
+from tilewright.ir.conformance import conforms, hints_of, require_conforming
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.opdef import OPS
 from tilewright.ir.verify import verify, verify_function
@@ -35,6 +36,19 @@ ENUMS: dict[str, type[Enum]] = {
     for cls in vars(enums).values()
     if isinstance(cls, type) and issubclass(cls, Enum)
 }
+
+
+Bound = int | Expr | None
+FACTS = (
+    enums.FunctionType, enums.Level | None, enums.Role | None, str | None, Span | None,
+    tuple[tuple[str, Any], ...], tuple[types.Type, ...], tuple[enums.ParamDirection, ...],
+)  # fmt: skip
+"""What the facts of a function are, in the order in which they are written."""
+
+_DAMAGES = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TilewrightError, TypeError,
+    ValueError,
+)  # fmt: skip
 
 
 class SerializationError(TilewrightError, ValueError):
@@ -179,8 +193,19 @@ class _Reader:
             raise SerializationError(f"unknown node kind {tag!r}")
         return reader(*rest)
 
+    def typed(self, data: Any, hint: Any) -> Any:
+        """What `data` stands for, which is to be an instance of an annotation."""
+        node = self.decode(data)
+        if not conforms(node, hint):
+            raise SerializationError(f"damaged bytes: {hint} is expected, not {node!r}")
+        return node
+
+    def fields(self, kind: type[Any], parts: Sequence[Any]) -> list[Any]:
+        """The fields of a record, each of its annotated type."""
+        return [self.typed(*pair) for pair in zip(parts, hints_of(kind).values(), strict=True)]
+
     def read_span(self, *parts: Any) -> Span:
-        return Span(*map(self.decode, parts))
+        return Span(*self.fields(Span, parts))
 
     def read_tuple(self, *parts: Any) -> tuple[Any, ...]:
         return tuple(map(self.decode, parts))
@@ -199,13 +224,15 @@ class _Reader:
         return node
 
     def read_symbol(self, number: int, name: str, lo: Any, hi: Any) -> Symbol:
-        self.nodes[number] = symbol = Symbol(name, self.decode(lo), self.decode(hi))
+        bounds = self.typed(lo, Bound), self.typed(hi, Bound)
+        self.nodes[number] = symbol = Symbol(self.typed(name, str), *bounds)
         return symbol
 
     def read_value(self, number: int, name: str, type_: Any, symbol: Any) -> Value:
-        self.nodes[number] = value = Value(self.decode(type_), name)
+        kind = self.typed(type_, types.Type)
+        self.nodes[number] = value = Value(kind, self.typed(name, str))
         if symbol is not None:
-            value.bind_symbol(self.decode(symbol))
+            value.bind_symbol(self.typed(symbol, Symbol))
         return value
 
     def read_expr(self, const: int, *terms: Any) -> Expr:
@@ -229,23 +256,23 @@ class _Reader:
         return self.decode(data)
 
     def read_record(self, kind: str, *parts: Any) -> Any:
-        return RECORDS[kind](*map(self.decode, parts))
+        return RECORDS[kind](*self.fields(RECORDS[kind], parts))
 
     def read_program(self, name: str, *functions: Any) -> Program:
-        decoded = [self.decode(function) for function in functions]
-        return verify(Program(name, {function.name: function for function in decoded}))
+        decoded = [self.typed(function, Function) for function in functions]
+        return Program(self.typed(name, str), {function.name: function for function in decoded})
 
     def read_function(self, name: str, body: Any, *facts: Any) -> Function:
         block = self.block(body)
-        func_type, level, role, doc, span, attrs, returns, ways = map(self.decode, facts)
+        func_type, level, role, doc, span, attrs, returns, ways = map(self.typed, facts, FACTS)
         return Function(
-            name, ways, block, returns, func_type=func_type, level=level, role=role, doc=doc,
-            attrs=dict(attrs), span=span,
+            self.typed(name, str), ways, block, returns, func_type=func_type, level=level,
+            role=role, doc=doc, attrs=dict(attrs), span=span,
         )  # fmt: skip
 
     def block(self, data: Any) -> Block:
         params, *ops = data
-        block = Block(tuple(map(self.decode, params)))
+        block = Block(tuple([self.typed(param, Value) for param in params]))
         for op in ops:
             self.operation(block, *op)
         return block
@@ -254,12 +281,15 @@ class _Reader:
         self, block: Block, name: str, operands: Any, regions: Any, attrs: Any, results: Any,
         span: Any,
     ) -> None:  # fmt: skip
-        entries = self.decode(operands)
+        opdef = OPS[name]
+        entries = self.typed(operands, tuple[Any, ...])
         inner = tuple(map(self.block, regions))
         given = {key: self.decode(value) for key, value in attrs}
-        values = tuple(map(self.decode, results))
+        values = tuple([self.typed(value, Value) for value in results])
+        require_conforming(opdef, entries, given)
         with self.builder.inside(block):
-            self.builder.emit_known(OPS[name], entries, given, inner, values, self.decode(span))
+            place = self.typed(span, Span | None)
+            self.builder.emit_known(opdef, entries, given, inner, values, place)
 
 
 def serialize(node: Program | Function) -> bytes:
@@ -277,18 +307,12 @@ def deserialize(data: bytes) -> Program | Function:
         name, version, body = unpacked
         if (name, version) != (FORMAT, VERSION):
             raise SerializationError(f"not version {VERSION} of {FORMAT}")
-        node = _Reader().decode(body)
-    except TilewrightError:
+        node = _Reader().typed(body, Program | Function)
+        return verify(node) if isinstance(node, Program) else verify_function(node)
+    except (SerializationError, VerificationError):
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (*_DAMAGES, msgpack.UnpackException) as error:
         raise SerializationError(f"damaged bytes: {error}") from error
-    except msgpack.UnpackException as error:
-        raise SerializationError(f"damaged bytes: {error}") from error
-    if isinstance(node, Function):
-        return verify_function(node)
-    if not isinstance(node, Program):
-        raise SerializationError(f"a {type(node).__name__}, not a program or function")
-    return node
 
 
 def serialize_to_file(node: Program | Function, path: str) -> None:

@@ -13,7 +13,12 @@ from typing import Any
 from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.capture import CapturedFunction, FunctionNode, capture_function
+from tilewright.frontend.capture import (
+    CapturedFunction,
+    FunctionNode,
+    capture_function,
+    refuse_deep_nesting,
+)
 from tilewright.jit._source import Path
 from tilewright.source import Span
 
@@ -65,6 +70,11 @@ class SourceInfo:
 def analyse(function: FunctionType) -> SourceInfo:
     """The analysis of a live function; raises ParserSyntaxError when its source is not found."""
     captured = capture_function(function)
+    with refuse_deep_nesting(captured.node, captured.source):
+        return _analysis(captured)
+
+
+def _analysis(captured: CapturedFunction) -> SourceInfo:
     node = captured.node
     body = _BodyScan(node.body)
     local = frozenset(argument.arg for argument in _parameters(node)) | body.bound

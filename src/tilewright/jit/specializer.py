@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.dataclass import dataclass
 from tilewright.errors import ParserError, ParserSyntaxError, TilewrightError
 from tilewright.frontend.annotations import Directed, DynVar
-from tilewright.frontend.capture import CapturedFunction, FunctionNode
+from tilewright.frontend.capture import CapturedFunction, FunctionNode, refuse_deep_nesting
 from tilewright.frontend.external import read_external
 from tilewright.frontend.function import parse_function
 from tilewright.frontend.namespace import MISSING, Namespace
@@ -160,9 +160,11 @@ class Specializer:
         self, member: Member, constants: Mapping[str, Any], name: str, signature: SignatureInfo
     ) -> Variant:
         names = self.namespace(member)
-        node = _specialize_body.specialize_definition(
-            member.info, lambda path: self.fold(member, path), constants, name
-        )
+        captured = member.info.captured
+        with refuse_deep_nesting(captured.node, captured.source):
+            node = _specialize_body.specialize_definition(
+                member.info, lambda path: self.fold(member, path), constants, name
+            )
         return Variant(member, name, node, names, signature, constants)
 
     def typed(self, variant: Variant, types: Mapping[str, Type]) -> Function:

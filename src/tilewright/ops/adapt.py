@@ -60,9 +60,7 @@ def require_value(name: str, argument: str, given: Any) -> Value:
 
 def constant(value: Any, dtype: DType) -> Value:
     """A number as a constant of `dtype`; raises DTypeMismatch when it is not one."""
-    if dtype.is_float():
-        value = float(value)
-    elif isinstance(value, float):
+    if isinstance(value, float) and not dtype.is_float():
         if not value.is_integer():
             raise DTypeMismatch(f"{value} is not a value of {dtype}")
         value = int(value)

@@ -41,7 +41,16 @@ def const(*, value: int | float | bool, dtype: DType) -> Value:
 def const_type(*, value: int | float | bool, dtype: DType) -> Type:
     if isinstance(value, float) and not dtype.is_float():
         raise DTypeMismatch(f"the float literal {value} is not a value of {dtype}")
+    if type(value) is int and value.bit_length() >= dtype.bits and not _fits(value, dtype):
+        raise DTypeMismatch(
+            f"{value} has more bits than {dtype}", hint="give a wider operand, or a smaller number"
+        )
     return ScalarType(dtype)
+
+
+def _fits(value: int, dtype: DType) -> bool:
+    """True where an integer is a value of the type, or the bits of one as unsigned."""
+    return dtype.is_float() or -(1 << (dtype.bits - 1)) <= value < 1 << dtype.bits
 
 
 @const.reference

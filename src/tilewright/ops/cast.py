@@ -12,7 +12,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import op
 from tilewright.ir.types import ScalarType, Type
-from tilewright.ops.words import Array, dtype_of
+from tilewright.ops.words import Array, scalar_type
 
 
 def require_castable(source: DType, target: DType) -> None:
@@ -35,7 +35,7 @@ def cast(x: Value, *, dtype: DType, mode: Rounding = Rounding.RINT) -> Value:
 
 @cast.type_rule
 def cast_type(x: Value, *, dtype: DType, mode: Rounding) -> Type:
-    require_castable(dtype_of(x), dtype)
+    require_castable(scalar_type("arith.cast", x).dtype, dtype)
     return ScalarType(dtype)
 
 
@@ -131,8 +131,9 @@ def bitcast(x: Value, *, dtype: DType) -> Value:
 
 @bitcast.type_rule
 def bitcast_type(x: Value, *, dtype: DType) -> Type:
-    if dtype_of(x).bits != dtype.bits:
-        raise DTypeMismatch(f"bitcast: {dtype_of(x)} and {dtype} have different widths")
+    given = scalar_type("arith.bitcast", x).dtype
+    if given.bits != dtype.bits:
+        raise DTypeMismatch(f"bitcast: {given} and {dtype} have different widths")
     return ScalarType(dtype)
 
 

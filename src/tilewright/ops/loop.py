@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import BF16, FP32, INDEX, INT32, INT64, DType
-from tilewright.errors import DTypeMismatch, RankMismatch
+from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, RankMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Effect, MemorySpace
 from tilewright.ir.opdef import op
 from tilewright.ir.types import BufferType, ScalarType, Shape, Type, row_major_strides
+from tilewright.ops.words import scalar_type
 
 VIRTUAL_LANES = 64
 
 
 def buffer_type(value: Value) -> BufferType:
-    """The type of a buffer value."""
-    assert isinstance(value.type, BufferType), f"{value} is not a buffer"
+    """The type of a buffer; raises ArgumentTypeMismatch for any other value."""
+    if not isinstance(value.type, BufferType):
+        raise ArgumentTypeMismatch(f"loop: {value.type} is not a buffer")
     return value.type
 
 
@@ -137,9 +139,7 @@ def check_index(index: Value, bound: Value, mask: Value | None, *, axis: int = 0
 
 @check_index.type_rule
 def check_index_type(index: Value, bound: Value, mask: Value | None, *, axis: int) -> Type:
-    from_bound = bound.type
-    assert isinstance(from_bound, ScalarType)
-    return from_bound
+    return scalar_type("loop.check_index", bound)
 
 
 @op("loop.check_extent", effect=Effect.WRITE)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import BF16, BOOL, FP16, FP32, FP64, DType
-from tilewright.errors import DTypeMismatch
+from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import OpDef, op
 from tilewright.ir.types import ScalarType, Type
@@ -26,8 +26,19 @@ DTYPE_RULES: dict[str, Callable[..., DType]] = {}
 
 
 def dtype_of(value: Value) -> DType:
-    """Element type of a scalar or shaped value."""
-    return value.type.dtype  # type: ignore[attr-defined, no-any-return]
+    """Element type of a scalar or shaped value; raises ArgumentTypeMismatch for any other."""
+    dtype = getattr(value.type, "dtype", None)
+    if dtype is None:
+        raise ArgumentTypeMismatch(f"{value.type} has no elements to compute with")
+    return dtype
+
+
+def scalar_type(name: str, value: Value) -> ScalarType:
+    """The type of a scalar; raises ArgumentTypeMismatch, naming the op, for anything else."""
+    type_ = value.type
+    if not isinstance(type_, ScalarType):
+        raise ArgumentTypeMismatch(f"{name}: {type_} is not a scalar")
+    return type_
 
 
 def is_numeric(dtype: DType) -> bool:
@@ -99,7 +110,7 @@ def word(
         known: dict[tuple[DType, ...], Type] = {}
 
         def infer(*values: Value) -> Type:
-            dtypes = tuple([dtype_of(value) for value in values])
+            dtypes = tuple([scalar_type(name, value).dtype for value in values])
             found = known.get(dtypes)
             if found is None:
                 found = known[dtypes] = ScalarType(result_dtype(name, *values))

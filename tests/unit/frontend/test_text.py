@@ -90,6 +90,40 @@ def test_python_syntax_errors_name_the_file() -> None:
         pl.parse("def f(:", "here.py")
 
 
+@pytest.mark.parametrize("type_", ["pl.None", "pl.Tile[[4], pl.8]", "pl.Tile[[4, pl.FP32]"])
+def test_python_syntax_errors_in_a_type_name_the_file(type_: str) -> None:
+    text = (
+        "@pl.function\ndef f(x: pl.Tensor[[4], pl.FP32]):\n"
+        f"    y: {type_} = pl.exp(x)\n    return y\n"
+    )
+    with pytest.raises(SyntaxError, match=r"Failed to compile code from kernel\.py: .*line 3"):
+        pl.parse(text, "kernel.py")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("(kind=3)", "pl.function does not take 'kind'"),
+        ("(level='AIV')", "pl.function: level is 'AIV'; Level | None is accepted"),
+        ("(type=pl.Level.AIV)", "pl.function: type is <Level.AIV: .*>; FunctionType is accepted"),
+        ("(attrs=[1])", r"pl.function: attrs is \[1\]; Mapping"),
+    ],
+)
+def test_a_decorator_takes_its_options_only(options: str, said: str) -> None:
+    with pytest.raises(ParserError, match=said) as caught:
+        pl.parse(f"@pl.function{options}\ndef f(x: pl.Tensor[[4], pl.FP32]):\n    return x\n")
+    assert caught.value.span is not None
+
+
+def test_printed_options_of_loops_are_checked() -> None:
+    text = (
+        "@pl.function\ndef f(x: pl.Buffer[[4], pl.FP32, pl.Mem.DDR]):\n"
+        "    for i in pl.loop.lanes(4, combine=True):\n        s = pl.loop.load(x, [i])\n"
+    )
+    with pytest.raises(ParserError, match="combine is True; a list of words is accepted"):
+        pl.parse(text)
+
+
 def test_what_is_no_text_is_named() -> None:
     with pytest.raises(TypeError, match="the text of a program is expected, not 3"):
         pl.parse(3)  # type: ignore[arg-type]

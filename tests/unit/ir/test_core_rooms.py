@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgpack
 import pytest
 
@@ -152,6 +154,33 @@ def test_damaged_bytes_are_refused_or_still_a_valid_program(damage: int) -> None
         return
     assert isinstance(survivor, ir.Program)
     ir.verify(survivor)
+    assert survivor.as_python()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["dtype", "FP32"], ["tuple"]),
+        (["dtype", "FP32"], {"no": "node"}),
+        (["enum", "ForKind", "Sequential"], "range"),
+        ("control.for", "control.if"),
+        ("arith.const", "arith.exp"),
+        ("value", "dtype"),
+        ("kind", "stage"),
+    ],
+)
+def test_nodes_of_other_kinds_are_damage(old: Any, new: Any) -> None:
+    unpacked = msgpack.unpackb(ir.serialize(program()))
+    changed = replaced(unpacked, old, new)
+    assert changed != unpacked
+    with pytest.raises((ir.SerializationError, VerificationError)):
+        ir.deserialize(msgpack.packb(changed))
+
+
+def replaced(node: Any, old: Any, new: Any) -> Any:
+    if node == old:
+        return new
+    return [replaced(part, old, new) for part in node] if isinstance(node, list) else node
 
 
 def test_foreign_messagepack_is_refused() -> None:

@@ -62,17 +62,22 @@ def declared_type(p: FunctionParser, annotation: ast.expr) -> Type:
     if known is not None and p.scope.keys().isdisjoint(known[1]):
         return known[0]
     types = TypeEvaluator(p.names, p.source, p.parent, scope=p.scope)
-    declared = types.type(_as_written(annotation, text))
+    declared = types.type(_as_written(annotation, text, p.source.file))
     if text:
         p.names.types[text] = (declared, types.mentioned)
     return declared
 
 
-def _as_written(annotation: ast.expr, text: str | None) -> ast.expr:
+def _as_written(annotation: ast.expr, text: str | None, file: str) -> ast.expr:
     """An annotation, read now where the parse of a text left it as a string without quotes."""
     if not isinstance(annotation, ast.Constant) or not text or text[0] in "\"'":
         return annotation
-    read = ast.parse(f"({text:>{annotation.col_offset - 1 + len(text)}})", mode="eval").body
+    padded = f"({text:>{annotation.col_offset - 1 + len(text)}})"
+    try:
+        read = ast.parse(padded, file, mode="eval").body
+    except SyntaxError as error:
+        error.lineno = annotation.lineno
+        raise SyntaxError(f"Failed to compile code from {file}: {error}") from error
     return ast.increment_lineno(read, annotation.lineno - 1)
 
 

@@ -30,7 +30,7 @@ from tilewright.frontend.parse.regions import (
 )
 from tilewright.frontend.parse.scopes import require_nesting
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
-from tilewright.frontend.surface import LoopWord, as_attr, described
+from tilewright.frontend.surface import LoopWord, as_attr
 from tilewright.frontend.values import (
     as_number,
     constant,
@@ -42,6 +42,7 @@ from tilewright.frontend.values import (
 )
 from tilewright.frontend.words import COND, SPLIT_AIV, SPMD, WHILE
 from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.conformance import described
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.rewrite import replace_values

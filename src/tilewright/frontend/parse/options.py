@@ -9,7 +9,7 @@ from typing import Any, cast
 from tilewright.errors import ParserSyntaxError, ParserTypeError
 from tilewright.frontend.hints import Optimization
 from tilewright.frontend.parse.parser import FunctionParser
-from tilewright.frontend.surface import LoopWord, Word, described
+from tilewright.frontend.surface import LoopWord, Word
 from tilewright.frontend.values import is_integer
 from tilewright.frontend.words import (
     AT,
@@ -24,6 +24,7 @@ from tilewright.frontend.words import (
     SPMD,
     UNROLL,
 )
+from tilewright.ir.conformance import described
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Level, Role, ScopeMode, SplitMode
 from tilewright.ops.extents import constant_of
@@ -44,6 +45,12 @@ def _are_hints(given: Any) -> bool:
     entries: Any = () if given is None else given
     return isinstance(entries, (list, tuple)) and all(
         isinstance(entry, Optimization) for entry in cast("list[Any]", entries)
+    )
+
+
+def _are_words(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and all(
+        isinstance(word, str) for word in cast("list[Any]", given)
     )
 
 
@@ -94,7 +101,10 @@ POSITIONAL: Mapping[Word, tuple[str, ...]] = {
 }
 """The options that positions are for, where positions are not bounds."""
 
-_PRINTED = frozenset({"combine", *(name for known in OPTIONS.values() for name in known)})
+_PRINTED: Mapping[str, Expected] = {
+    "combine": (_are_words, "a list of words"),
+    **{name: expected for known in OPTIONS.values() for name, expected in known.items()},
+}
 """What a printed loop may have kept of the word that it was."""
 
 _NEEDED: Mapping[Word, str] = {AT: "level", PIPELINE: "stage"}
@@ -105,18 +115,17 @@ def require_options(
 ) -> None:
     """Raises ParserSyntaxError for an option that is unknown or missing, ParserTypeError for one
     of the wrong kind. Words of the lowest level, which nobody writes, take what is printed."""
-    known = OPTIONS.get(word)
-    if known is None:
-        return
+    own = OPTIONS.get(word)
+    is_printed = p.state.is_text and isinstance(word, LoopWord)
+    known = {**(_PRINTED if is_printed else {}), **(own or {})}
     for name, given in options.items():
-        is_printed = p.state.is_text and isinstance(word, LoopWord) and name in _PRINTED
-        if name not in known and is_printed:
-            continue
         if name not in known:
+            if own is None:
+                continue
             raise ParserSyntaxError(
                 f"{word.path} has no argument '{name}'",
                 p.span(node),
-                f"It takes {', '.join(sorted(known)) or 'none'}.",
+                f"It takes {', '.join(sorted(own)) or 'none'}.",
             )
         fits, wanted = known[name]
         if not fits(given):

@@ -43,6 +43,10 @@ from tilewright.source import SourceText, Span
 MAX_ERRORS = 10
 
 
+MAX_NESTING = 80
+"""Blocks in blocks. Python reads a printed program of no more than a hundred levels."""
+
+
 class Silenced(Exception):
     """A use of something whose error has been reported already."""
 
@@ -105,6 +109,22 @@ class State:
     placements: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
     put_back: set[Operation] = field(default_factory=set[Operation])
+    nesting: int = 0
+
+    @contextmanager
+    def nested(self, span: Span | None) -> Generator[None]:
+        """While a block inside others is read; raises ParserSyntaxError for one of too many."""
+        if self.nesting >= MAX_NESTING:
+            raise ParserSyntaxError(
+                f"More than {MAX_NESTING} blocks stand in each other",
+                span,
+                "Write a helper for the inner ones, or select values with pl.sel.",
+            )
+        self.nesting += 1
+        try:
+            yield
+        finally:
+            self.nesting -= 1
 
 
 StatementRule = Callable[["FunctionParser", Any], None]
@@ -217,7 +237,7 @@ class FunctionParser(Evaluator):
     def region(self, params: tuple[Value, ...], body: Sequence[ast.stmt]) -> Block:
         """Reads `body` into a new block; the caller ends it with a terminator."""
         saved, self.yielded = self.yielded, None
-        with self.builder.inside(Block(params)) as block:
+        with self.state.nested(self.here), self.builder.inside(Block(params)) as block:
             self.block(body)
         if self.returned is not None:
             self.report(self._misplaced_return(self.returned[1]))

@@ -99,7 +99,7 @@ def value_of(sema: Sema, operand: Any, dtype: DType, mask: Any = None) -> Value:
     assert number is not None, "operands are checked"
     if dtype is BOOL:
         return sema.constant(bool(number), dtype)
-    return sema.constant(float(number) if dtype.is_float() else int(number), dtype)
+    return sema.constant(number if dtype.is_float() else int(number), dtype)
 
 
 def converted_value(value: Value, dtype: DType) -> Value:

@@ -13,7 +13,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
 from tilewright.dataclass import dataclass
-from tilewright.frontend.capture import CapturedFunction
+from tilewright.frontend.capture import CapturedFunction, refuse_deep_nesting
 from tilewright.frontend.trace.capture import capture_helper
 from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.spans import is_rewritten, register_code
@@ -82,10 +82,10 @@ def rewritten(function: FunctionType, ctx: object, *, predicated: bool) -> Funct
 
 def _rewrite(function: FunctionType, predicated: bool) -> Rewritten:
     captured = capture_helper(function)
-    outer = _factory(function, captured, predicated)
-    module = ast.Module([outer], type_ignores=[])
-    file = captured.source.file
-    code = compile(ast.fix_missing_locations(module), file, "exec", dont_inherit=True)
+    with refuse_deep_nesting(captured.node, captured.source):
+        outer = _factory(function, captured, predicated)
+        module = ast.fix_missing_locations(ast.Module([outer], type_ignores=[]))
+        code = compile(module, captured.source.file, "exec", dont_inherit=True)
     code = _code_called(_code_called(code, outer.name), INNER)
     code = code.replace(co_name=captured.node.name)
     register_code(code, captured.source)
