@@ -368,7 +368,7 @@ COMM: Mapping[str, CtxField] = {
     # i32 (*)(Ctx *, void *word, i64 number, i32 WaitKind, i32 op, i64 shown[WAIT_VALUES]...): sleep
     # until the word compares; another status than 0 says that it never will
     "wait": CtxField(8, 8, "ptr"),
-    # void (*)(Ctx *): wake those whose wait is over
+    # void (*)(Ctx *, void *word): wake those whose wait for that word is over
     "wake": CtxField(16, 8, "ptr"),
     # i32 (*)(Ctx *, body, void *env, i64 n, i64 crew): `body`, as of `parallel`, on a thread for
     # each of [0, n), all at the same time, called as CREWS[crew] says

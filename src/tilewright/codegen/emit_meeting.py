@@ -87,16 +87,16 @@ def emit_signal(e: Emitter, op: Operation) -> None:
     e.define(op.result, Uniform(before))
     e.shared.communicates = True
     e.module.require(WAKE, write_wake)
-    e.text.do(f"call fastcc void {WAKE}(ptr %ctx)")
+    e.text.do(f"call fastcc void {WAKE}(ptr %ctx, ptr {place})")
 
 
 def write_wake(module: Module) -> str:
-    """@(ctx): wake those whose wait is over, if anybody is asleep."""
-    text = Text(module, f"define internal fastcc void {WAKE}(ptr %ctx) #1")
+    """@(ctx, word): wake those whose wait for it is over, if anybody is asleep."""
+    text = Text(module, f"define internal fastcc void {WAKE}(ptr %ctx, ptr %word) #1")
     place = comm_field(text, "waiters")
     waiters = text.let(f"load atomic i32, ptr {place} seq_cst, align 4")
     with text.when(text.let(f"icmp ne i32 {waiters}, 0")):
-        text.do(f"call void {comm_field(text, 'wake')}(ptr %ctx)")
+        text.do(f"call void {comm_field(text, 'wake')}(ptr %ctx, ptr %word)")
     text.do("ret void")
     return text.finish()
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Generator, Sequence
+from bisect import insort
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
+from itertools import takewhile
 
 from tilewright.abi import (
     COMM,
@@ -34,12 +36,13 @@ from tilewright.runtime import hands
 from tilewright.runtime.context import AlignedMemory, Context, current_context
 
 POLL_SECONDS = 0.02
+NO_WORD = 0
 FAULT_BYTES = 8 * (1 + FAULT_VALUES)
 Window = tuple[int, int, int]
 """Where a window begins, where it ends, and how far the parts of two ranks are apart."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Sleeper:
     """A member that waits for a word; its bell rings when the wait is over."""
 
@@ -56,6 +59,59 @@ class Sleeper:
         wide = self.kind & WaitKind.WIDE
         word = (ctypes.c_int64 if wide else ctypes.c_int32).from_address(self.address).value
         return word == self.number if self.kind & WaitKind.EQUAL else word >= self.number
+
+
+class Sleepers:
+    """Those that wait, in the order in which they came, and by the word that they wait for.
+
+    Of those that wait for a word to be at least a number, the one with the least is looked at.
+    """
+
+    def __init__(self) -> None:
+        self._all: dict[Sleeper, None] = {}
+        self._by_word: dict[tuple[int, int], list[Sleeper]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Sleeper]:
+        return iter(self._all)
+
+    def add(self, sleeper: Sleeper) -> None:
+        """One more."""
+        self._all[sleeper] = None
+        same = self._by_word.setdefault((sleeper.address, sleeper.kind), [])
+        insort(same, sleeper, key=lambda each: each.number)
+
+    def take_over(self, address: int | None = None) -> list[Sleeper]:
+        """Takes those out whose wait, for the word at an address or for any, is over."""
+        kinds = range(1 + (WaitKind.EQUAL | WaitKind.WIDE))
+        keys = [*self._by_word] if address is None else [(address, kind) for kind in kinds]
+        over = [each for key in keys for each in _over(self._by_word.get(key, ()))]
+        for each in over:
+            self._remove(each)
+        return over
+
+    def take_all(self) -> list[Sleeper]:
+        """Takes everybody out."""
+        found = [*self._all]
+        self._all, self._by_word = {}, {}
+        return found
+
+    def _remove(self, sleeper: Sleeper) -> None:
+        del self._all[sleeper]
+        key = sleeper.address, sleeper.kind
+        same = self._by_word[key]
+        same.remove(sleeper)
+        if not same:
+            del self._by_word[key]
+
+
+def _over(sleepers: Sequence[Sleeper]) -> list[Sleeper]:
+    """Those of one word and kind whose wait is over; they are in the order of their numbers."""
+    if sleepers and not sleepers[0].kind & WaitKind.EQUAL:
+        return [*takewhile(Sleeper.is_over, sleepers)]
+    return [each for each in sleepers if each.is_over()]
 
 
 class Communicator:
@@ -99,7 +155,7 @@ class Stage:
         self._own = AlignedMemory(8)
         self.cancel = ctypes.c_int32.from_address(cancel or self._own.address)
         self.running = 0
-        self.asleep: list[Sleeper] = []
+        self.asleep = Sleepers()
         self.is_stopped = False
         self.error: BaseException | None = None
         self.failure: tuple[int, bytes] | None = None
@@ -109,30 +165,32 @@ class Stage:
     def wait(self, sleeper: Sleeper) -> int:
         """Sleeps until the wait is over; the status says whether it ever is."""
         with self.lock:
-            self.asleep.append(sleeper)
-            self.ring()
-        while not sleeper.bell.acquire(timeout=POLL_SECONDS):
+            self.asleep.add(sleeper)
+            self.ring(sleeper.address)
+        while not sleeper.bell.acquire(timeout=POLL_SECONDS * max(1, len(self.asleep))):
             with self.lock:
                 self.ring()
         return Fault.CANCELLED if self.is_stopped else Fault.OK
 
-    def wake(self) -> None:
-        """Wakes those whose wait is over."""
+    def wake(self, address: int) -> None:
+        """Wakes those whose wait for a word is over."""
         with self.lock:
-            self.ring()
+            self.ring(address)
 
-    def ring(self) -> None:
-        """Wakes whom it may; finds a deadlock. Holds the lock."""
+    def ring(self, address: int | None = None) -> None:
+        """Wakes those who wait for a word, or for any; finds a deadlock. Holds the lock."""
         self._count()
         if self.cancel.value:
             self.is_stopped = True
-        awake = [each for each in self.asleep if self.is_stopped or each.is_over()]
-        if self.asleep and not awake and len(self.asleep) >= self.running:
-            self.error = self.error or self.deadlock()
-            self.give_up()
-            awake = list(self.asleep)
+        awake = [] if self.is_stopped else self.asleep.take_over(address)
+        if not awake and self.asleep and len(self.asleep) >= self.running:
+            awake = self.asleep.take_over()
+            if not awake and not self.is_stopped:
+                self.error = self.error or self.deadlock()
+                self.give_up()
+        if self.is_stopped:
+            awake += self.asleep.take_all()
         for sleeper in awake:
-            self.asleep.remove(sleeper)
             sleeper.bell.release()
         self._count()
 
@@ -163,7 +221,7 @@ class Stage:
 
     def deadlock(self) -> Deadlock:
         """The error that says what everybody waits for."""
-        first = self.asleep[0]
+        first = next(iter(self.asleep))
         site = first.member.manifest.sites.get(first.site)
         error = Deadlock(
             f"every participant waits for another one: {len(self.asleep)} of them are blocked",
@@ -200,7 +258,7 @@ class Stage:
             with self.lock:
                 left -= 1
                 self.running -= left > 0
-                self.ring()
+                self.ring(NO_WORD)
             if not left:
                 done.set()
 
@@ -268,7 +326,7 @@ _WAIT = ctypes.CFUNCTYPE(
     ctypes.c_int32,
     *[ctypes.c_int64] * WAIT_VALUES,
 )
-_WAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_WAKE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _TOGETHER = ctypes.CFUNCTYPE(
     ctypes.c_int32,
     ctypes.c_void_p,
@@ -289,11 +347,11 @@ def wait(context: int, address: int, number: int, kind: int, site: int, *shown: 
         return Fault.CANCELLED
 
 
-def wake(context: int) -> None:
+def wake(context: int, address: int) -> None:
     """`COMM["wake"]`."""
     stage = _members[context].stage
     try:
-        stage.wake()
+        stage.wake(address)
     except BaseException as error:
         stage.stop(error)
 

@@ -41,7 +41,7 @@ def test_members_wake_each_other_in_turn() -> None:
         assert asleep(member, word, number) == Fault.OK
         order.append(number)
         word.value += 1
-        made.wake()
+        made.wake(ctypes.addressof(word))
 
     made = run(12, job)
     assert order == list(range(12)) and made.error is None and made.running == 1
