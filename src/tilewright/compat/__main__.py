@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.compat.alias_module import AliasModule
 from tilewright.compat.aliases import ALIASES, install
 from tilewright.errors.terminal import text_for_author
 
@@ -41,7 +42,9 @@ def _run(command: list[str]) -> None:
     if command[0] == "-m":
         sys.argv = command[1:]
         sys.path.insert(0, "")
-        runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+        module = sys.modules.get(command[1])
+        own = module.stands_for if isinstance(module, AliasModule) else None
+        runpy.run_module(own or command[1], run_name="__main__", alter_sys=True)
         return
     sys.argv = command
     sys.path.insert(0, str(Path(command[0]).resolve().parent))

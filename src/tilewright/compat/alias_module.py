@@ -45,6 +45,12 @@ class AliasModule(ModuleType):
         instead = self.__dict__.get("_absent", {}).get(name)
         raise AttributeError(message if instead is None else f"{message}: {instead}")
 
+    @property
+    def stands_for(self) -> str | None:
+        """The name of the module of ours that it forwards to, if there is one."""
+        target = self.__dict__["_target"]
+        return None if target is None else target.__name__
+
     def __dir__(self) -> Iterable[str]:
         own = {name for name in self.__dict__ if not name.startswith("_")}
         return sorted({*own, *(dir(self._target) if self._target else ())})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -362,6 +363,21 @@ def test_a_script_that_is_not_there_is_named() -> None:
     command = [sys.executable, "-m", "tilewright.compat", "pypto", "--", "nowhere.py"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.startswith("nowhere.py does not exist\n")
+
+
+def test_a_module_of_the_alias_runs_as_the_one_it_stands_for(tmp_path: Path) -> None:
+    root, config = tmp_path / "root", tmp_path / "warm.json"
+    kernels = SOFTMAX.partition("x = np.random")[0]
+    (tmp_path / "kernels.py").write_text(kernels, encoding="utf-8")
+    requests = [{"kernel": "softmax"}]
+    cache = {"root": str(root)}
+    config.write_text(json.dumps({"schema_version": 1, "cache": cache, "requests": requests}))
+    alias = [sys.executable, "-m", "tilewright.compat", "pypto", "--", "-m", "pypto.jit"]
+    warm = ["warm", "--module", "kernels", "--config", str(config)]
+    done = subprocess.run([*alias, *warm], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and '"binary_builds": 1' in done.stdout, done.stderr
+    done = subprocess.run([*alias, "stat", "--root", str(root)], capture_output=True, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout)["ready"] == 1
 
 
 def test_an_unknown_alias_is_refused() -> None:
