@@ -171,7 +171,13 @@ class ProfiledKernel(WrappedKernel):
 
 
 def baremetal(kernel: Any = None, **kwargs: Any) -> Any:
-    """Makes a kernel that runs by itself, outside a framework; here that is any kernel."""
+    """Makes a kernel that runs by itself, outside a framework; here that is any kernel.
+
+    Raises ValueError for an `artifacts_dir` that is not empty; nothing is written to it.
+    """
+    directory = kwargs.get("artifacts_dir")
+    if directory is not None and Path(directory).is_dir() and any(Path(directory).iterdir()):
+        raise ValueError(f"baremetal needs an empty artifacts_dir, and {directory!r} is not")
     return _wrapping(WrappedKernel, kernel, kwargs)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
+
 from tilewright.devices import get_device
-from tilewright.errors.nki_tensors import CAPACITY_PSUM, CAPACITY_SBUF
+from tilewright.errors.nki_tensors import CAPACITY_PSUM, CAPACITY_SBUF, UNEXPECTED_OPERAND
 from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of
@@ -14,6 +16,7 @@ from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.nki._answers import MISSED, Answers, Entry
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.passes.fit import LARGEST_SHOWN, Fit, fit
+from tilewright.runtime.views import NotAnArray, view_array
 
 MAX_FORMS = 64
 """Forms of calls that one kernel remembers."""
@@ -45,6 +48,14 @@ class TraceKernel(Answers, TracedFunction):
                 if result is not MISSED:
                     return result
         return TracedFunction.__call__(self, *args, **kwargs)
+
+    def as_array(self, given: Any) -> np.ndarray[Any, Any]:
+        """An argument as numpy sees it, also where its library converts no such elements."""
+        try:
+            return view_array(given).as_array()
+        except NotAnArray as reason:
+            found: dict[str, Any] = {"given": str(reason), "wanted": "an array to share"}
+            raise UNEXPECTED_OPERAND(op=self.__name__, name="argument", **found) from None
 
     def fit(self, *args: Any, **kwargs: Any) -> Fit:
         """How the tiles of this call use the on-chip memories of the kernel's target."""

@@ -180,6 +180,58 @@ def test_a_mask_of_a_remainder_of_a_loop_variable_is_not_affine() -> None:
     assert refusal_of(body, X).code == "err_unsupported_expression_in_mask"
 
 
+CONDITIONS: dict[str, Any] = {
+    "neither": lambda i, j: ~((i < 2) | (j > 5)),
+    "both of several": lambda i, j: ((i < 2) | (j < 3)) & ((i > 0) | (j > 6)),
+    "one of several": lambda i, j: (i < 1) | (j > 6) | (i == j),
+    "a union from the right": lambda i, j: (j > 1) & ((i < 2) | (j < 3)),
+    "a union that excludes": lambda i, j: ((i == 2) | (j == 2)) & ~(i == j),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_conditions_combine_whatever_they_are_made_of(name: str) -> None:
+    condition = CONDITIONS[name]
+
+    @nki.jit(check_return_consistency=False)
+    def kernel(x):
+        out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+        n = nl.program_id(0)
+        i, j = nl.mgrid[0:4, 0:8]
+        nl.store(out[n, i, j], value=-1.0)
+        nl.store(out[n, i, j], nl.load(x), mask=(n < 1) & condition(i, j))
+        return out
+
+    first, second = kernel[2](X)
+    assert np.array_equal(first, np.where(condition(*np.mgrid[0:4, 0:8]), X, -1))
+    assert np.all(second == -1)
+
+
+def test_a_grid_of_indices_may_have_steps() -> None:
+    def body(t: Any) -> Any:
+        i, j = nl.mgrid[0:4, 1:8:3]
+        return nl.copy(t[i, j])
+
+    assert np.array_equal(applied(body, X), X[:, 1:8:3])
+
+
+def test_arguments_that_cannot_be_shared_are_named() -> None:
+    masked = np.ma.masked_array(X, X > 3)
+    assert "masked array" in str(refusal_of(lambda t: t, masked))
+    torch = pytest.importorskip("torch")
+    halves = torch.ones(4, 8, dtype=torch.bfloat16)
+    assert applied(lambda t: t + t, halves).tolist() == np.full((4, 8), 2.0).tolist()
+    error = refusal_of(lambda t: t, torch.ones(4, 8, requires_grad=True))
+    assert error.code == "err_unexpected_type_of_operand" and "grad" in str(error)
+
+
+def test_artifacts_go_to_an_empty_directory(tmp_path: Any) -> None:
+    assert nki.baremetal(artifacts_dir=str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="empty artifacts_dir"):
+        nki.baremetal(artifacts_dir=str(tmp_path))
+
+
 def test_indices_have_no_other_arithmetic() -> None:
     i = lambda: nl.arange(8)[None, :]  # noqa: E731
     for body in (lambda t: i() / 2, lambda t: i() ** 2, lambda t: i() & 1, lambda t: 2 << i()):

@@ -25,7 +25,6 @@ from tilewright.frontend.trace.predicates import (
     DIVISIONS,
     NEVER,
     DynamicScalar,
-    ScalarPredicate,
     ScalarPredicateUnion,
     Terms,
     both,
@@ -248,36 +247,18 @@ class mask:
         self.axes = axes or {}
         self.shape = shape
 
-    def __and__(self, other: object) -> mask | ScalarPredicate:
-        terms = condition_terms(other)
-        if terms is None:
-            return NotImplemented
-        return self._of_terms(both(self.terms, terms), *self._merged(other))
+    def __and__(self, other: object) -> TileCondition:
+        return combined(self, other, both)
 
     __rand__ = __and__
 
-    def __or__(self, other: object) -> mask | ScalarPredicate:
-        terms = condition_terms(other)
-        if terms is None:
-            return NotImplemented
-        return self._of_terms(either(self.terms, terms), *self._merged(other))
+    def __or__(self, other: object) -> TileCondition:
+        return combined(self, other, either)
 
     __ror__ = __or__
 
-    def __invert__(self) -> mask | ScalarPredicate:
-        return self._of_terms(complement(self.terms), self.axes, self.shape)
-
-    def _merged(self, other: object) -> tuple[dict[Symbol, int], tuple[int, ...]]:
-        if isinstance(other, (mask, TileMaskUnion)):
-            return merged_axes(self, other), broadcast([self.shape, other.shape])
-        return dict(self.axes), self.shape
-
-    @staticmethod
-    def _of_terms(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> mask | ScalarPredicate:
-        """Alternatives have no tile form: they are kept on the scalar side."""
-        if len(terms) > 1:
-            return TileMaskUnion(terms, axes, shape)
-        return tile_mask(terms, axes, shape)
+    def __invert__(self) -> TileCondition:
+        return tile_condition(complement(self.terms), self.axes, self.shape)
 
     def __bool__(self) -> NoReturn:
         raise refusal(CONDITION_ON_ARANGE)
@@ -339,6 +320,40 @@ class TileMaskUnion(ScalarPredicateUnion):
         self.axes = axes
         self.shape = shape
 
+    def __and__(self, other: object) -> Any:
+        return combined(self, other, both)
+
+    __rand__ = __and__
+
+    def __or__(self, other: object) -> Any:
+        return combined(self, other, either)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Any:
+        return tile_condition(complement(self.terms), self.axes, self.shape)
+
+
+TileCondition = mask | TileMaskUnion
+
+
+def combined(
+    left: TileCondition, right: object, combine: Callable[[Terms, Terms], Terms]
+) -> TileCondition:
+    """Two conditions of a tile, or one and a condition of scalars, by `both` or `either`."""
+    terms = condition_terms(right)
+    if terms is None:
+        return NotImplemented
+    axes, shape = dict(left.axes), left.shape
+    if isinstance(right, (mask, TileMaskUnion)):
+        axes, shape = merged_axes(left, right), broadcast([left.shape, right.shape])
+    return tile_condition(combine(left.terms, terms), axes, shape)
+
+
+def tile_condition(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> TileCondition:
+    """The condition of a tile; alternatives have no tile form and stay on the scalar side."""
+    return (TileMaskUnion if len(terms) > 1 else tile_mask)(terms, axes, shape)
+
 
 def tile_mask(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> mask:
     """The mask of the class that fits a conjunction."""
@@ -353,7 +368,7 @@ def tile_mask(terms: Terms, axes: Axes, shape: tuple[int, ...]) -> mask:
 
 def condition_terms(given: object) -> Terms | None:
     """The condition of a mask, predicate, bool or number; None for anything else."""
-    return given.terms if isinstance(given, mask) else scalar_terms(given)
+    return given.terms if isinstance(given, (mask, TileMaskUnion)) else scalar_terms(given)
 
 
 # ---------------------------------------------------------------------------- constructors
@@ -405,16 +420,22 @@ class MGrid:
     """`nl.mgrid[0:4, 0:8]`: the index objects of a dense grid."""
 
     def __getitem__(self, subscript: Any) -> Grid:
-        slices = as_entries(subscript)
-        starts = [0 if s.start is None else constant_int(s.start, "a bound") for s in slices]
-        stops = [constant_int(s.stop, "a bound of nl.mgrid") for s in slices]
-        shape = tuple(stop - start for start, stop in zip(starts, stops))
-        return Grid(tuple(self._axis(axis, starts[axis], shape) for axis in range(len(shape))))
+        ranges = [self._range(each) for each in as_entries(subscript)]
+        shape = tuple(map(len, ranges))
+        return Grid(tuple(self._axis(axis, each, shape) for axis, each in enumerate(ranges)))
 
     @staticmethod
-    def _axis(axis: int, start: int, shape: tuple[int, ...]) -> TileIndex:
+    def _range(given: Any) -> range:
+        start = 0 if given.start is None else given.start
+        step = 1 if given.step is None else given.step
+        bounds = [constant_int(each, "a bound of nl.mgrid") for each in (start, given.stop, step)]
+        return range(*bounds)
+
+    @staticmethod
+    def _axis(axis: int, places: range, shape: tuple[int, ...]) -> TileIndex:
         symbol = Symbol("i", 0, max(shape[axis] - 1, 0))
-        return TileIndex(as_expr(symbol) + start, {symbol: len(shape) - axis}, shape)
+        expr = as_expr(symbol) * places.step + places.start
+        return TileIndex(expr, {symbol: len(shape) - axis}, shape)
 
 
 @dataclass(frozen=True)

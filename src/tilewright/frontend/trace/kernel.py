@@ -194,7 +194,7 @@ class TraceKernel(KernelBase):
                 bound.arguments[name] = self._argument(name, given, passed, keys)
             except TilewrightError as error:
                 raise error.locate(parameter_span(self.function, name)) from None
-        arrays = [np.asarray(each) for each in passed]
+        arrays = [self.as_array(each) for each in passed]
         form, found = form_of(args, kwargs)
         in_order = len(found) == len(passed) and all(map(operator.is_, found, passed))
         key = (self.grid, self.opts, tuple(keys))
@@ -210,7 +210,7 @@ class TraceKernel(KernelBase):
         if not is_array(given):
             keys.append(constant_key(name, given))
             return given
-        array: Array = np.asarray(given)
+        array = self.as_array(given)
         dtype = find_dtype(array.dtype)
         if dtype is None:
             supported = ", ".join(NAMES.values())
@@ -218,6 +218,10 @@ class TraceKernel(KernelBase):
         passed.append(given)
         keys.append((array.shape, dtype))
         return ArraySpec(array.shape, dtype)
+
+    def as_array(self, given: Any) -> Array:
+        """An argument as numpy sees it, without a copy."""
+        return np.asarray(given)
 
     def _specialize(self, call: Call) -> Specialization:
         found = self.specializations.get(call.key)

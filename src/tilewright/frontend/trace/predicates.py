@@ -150,7 +150,7 @@ def predicate_class(terms: Terms) -> type[ScalarPredicate]:
 def scalar_terms(given: object) -> Terms | None:
     """The condition that a predicate, bool or number stands for; None for anything else."""
     if isinstance(given, ScalarPredicate):
-        return given.terms
+        return None if hasattr(given, "axes") else given.terms  # of a tile: it combines itself
     if isinstance(given, (bool, int, float)):
         return ALWAYS if given else NEVER
     return None
