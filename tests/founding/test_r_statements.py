@@ -332,6 +332,77 @@ def test_r_037_break_and_continue_leave_sequential_loops() -> None:
     assert native_and_interpreted(f, 8, 0) == 1 + 3 + 5 + 7
 
 
+LEFT_EARLY: dict[str, tuple[tuple[str, ...], int]] = {
+    "break, then what the last yield gave": (
+        (
+            "for i, (s,) in pl.range(100, init_values=(m,)):",
+            "    if i == n:",
+            "        break",
+            "    s = pl.yield_(s + i)",
+            "return s",
+        ),
+        2 + 0 + 1 + 2 + 3 + 4,
+    ),
+    "continue, with several": (
+        (
+            "for i, (s, p) in pl.range(n, init_values=(m, 1)):",
+            "    if i % 2 == 0:",
+            "        continue",
+            "    a, b = pl.yield_(s + i, p * 2)",
+            "return a + b",
+        ),
+        2 + 1 + 3 + 4,
+    ),
+    "rebound before it": (
+        (
+            "for i, (s,) in pl.range(100, init_values=(m,)):",
+            "    s = s + 1",
+            "    if s > n:",
+            "        break",
+            "    r = pl.yield_(s)",
+            "return r",
+        ),
+        5,
+    ),
+    "the name of what it starts with": (
+        (
+            "for i, (m,) in pl.range(100, init_values=(m,)):",
+            "    if i == n:",
+            "        break",
+            "    r = pl.yield_(m + 1)",
+            "return m * 100 + r",
+        ),
+        200 + 7,
+    ),
+    "while": (
+        (
+            "for (s,) in pl.while_(init_values=(m,)):",
+            "    pl.cond(s < 1000)",
+            "    if s > n * 4:",
+            "        break",
+            "    s = pl.yield_(s * 2)",
+            "return s",
+        ),
+        32,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_EARLY)
+def test_r_037_a_loop_that_carries_may_be_left(name: str) -> None:
+    body, expected = LEFT_EARLY[name]
+    f = read(NUMBERS, *body)
+    settled(f)
+    assert native_and_interpreted(f, 5, 2) == expected
+
+
+@pytest.mark.parametrize("end", ["pl.yield_(s)", "a, b = pl.yield_(s, s)", "t = s"])
+def test_r_037_a_loop_that_carries_says_what_it_yields(end: str) -> None:
+    loop = ("for i, (s,) in pl.range(4, init_values=(m,)):", "    if i == n:", "        break")
+    with pytest.raises(UnsupportedFeatureError, match="names what it carries one by one"):
+        read(NUMBERS, *loop, f"    {end}", "return m")
+
+
 @pytest.mark.parametrize("word", ["break", "continue"])
 @pytest.mark.parametrize("loop", ["pl.parallel(4)", "pl.unroll(4)"])
 def test_r_037_other_loops_are_not_left(loop: str, word: str) -> None:

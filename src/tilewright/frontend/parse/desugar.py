@@ -4,7 +4,8 @@
 every loop has one way through its body:
 
 `break` clears the loop's flag, `continue` sets the iteration's; what follows either is guarded. A
-loop that was broken out of does nothing in the iterations that are left.
+loop that was broken out of does nothing in the iterations that are left. What a loop with
+init_values carries becomes names: it is what the last pl.yield_ that was reached gave.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ class _Desugar:
             node.body = self.block(node.body)
             return [node]
         self.require_ordered(node, exits[0])
+        if isinstance(node, ast.For) and _init_values(node) is not None:
+            return self.carrying(node, exits[0])
         number = next(self.numbers)
         going, skipped = f"going_{number}", f"skipped_{number}"
         breaks = any(isinstance(child, ast.Break) for child in exits)
@@ -111,13 +114,48 @@ class _Desugar:
             raise UnsupportedFeatureError(
                 f"'{word}' works in pl.range and while loops only", self.source.span(at)
             )
-        if isinstance(call, ast.Call) and any(k.arg == "init_values" for k in call.keywords):
+
+    def carrying(self, node: ast.For, at: ast.stmt) -> list[ast.stmt]:
+        """A loop with init_values that may be left: its carries are names that it rebinds."""
+        inits, headers, results, given = self.carried(node, at)
+        number = next(self.numbers)
+        carries = [f"carry_{number}_{k}" for k in range(len(inits))]
+        inside = {header: f"{header}_{number}" for header in headers}
+        *body, end = node.body
+        leave = ast.copy_location(_plain_loop(node, dict(zip(headers, carries))), node)
+        leave.body = [
+            *(_assign(ast.Name(i), _name(c, node), node) for i, c in zip(inside.values(), carries)),
+            *(_Renamed(inside).visit(child) for child in body if not _is_call(child, "cond")),
+            *(_assign(ast.Name(c), _Renamed(inside).visit(g), end) for c, g in zip(carries, given)),
+        ]
+        return [
+            *(_assign(ast.Name(carry), init, node) for carry, init in zip(carries, inits)),
+            *self.loop(leave),
+            *(_assign(result, _name(c, end), end) for c, result in zip(carries, results)),
+        ]
+
+    def carried(
+        self, node: ast.For, at: ast.stmt
+    ) -> tuple[list[ast.expr], list[str], list[ast.expr], list[ast.expr]]:
+        """Initial values, names in the loop, names after it and what is yielded, as many of each;
+        raises UnsupportedFeatureError for a loop that does not say them one by one."""
+        end = node.body[-1]
+        call = end.value if isinstance(end, ast.Assign) and _is_call(end, "yield_") else None
+        header = node.target
+        if isinstance(header, ast.Tuple) and not _is_while(node) and len(header.elts) == 2:
+            header = header.elts[1]
+        inits = _elements(_init_values(node))
+        names = [name.id for name in _elements(header) if isinstance(name, ast.Name)]
+        results = _elements(end.targets[0]) if isinstance(end, ast.Assign) else []
+        given = call.args if isinstance(call, ast.Call) else []
+        if not inits or {len(inits)} != {len(names), len(results), len(given)}:
             raise UnsupportedFeatureError(
-                f"'{word}' in a loop with init_values leaves what the loop carries without a "
-                "value: the pl.yield_ that names it is not reached",
+                f"'{type(at).__name__.lower()}' works in a loop with init_values that names what "
+                "it carries one by one, and yields it at its end",
                 self.source.span(at),
-                "Rebind plain names in the loop instead of yielding them.",
+                "Write 'for i, (x,) in pl.range(n, init_values=(x0,))' and 'x = pl.yield_(...)'.",
             )
+        return inits, names, results, given
 
     def guarded(self, body: Sequence[ast.stmt], going: str, skipped: str) -> list[ast.stmt]:
         """`body` in which everything after an exit happens only if it was not taken."""
@@ -162,3 +200,55 @@ def _set(name: str, value: bool, at: ast.stmt) -> ast.stmt:
     target = ast.copy_location(ast.Name(name, ast.Store()), at)
     constant = ast.copy_location(ast.Constant(value), at)
     return ast.copy_location(ast.Assign([target], constant), at)
+
+
+# ---- loops with init_values ----------------------------------------------------------------------
+
+
+def _init_values(node: ast.For) -> ast.expr | None:
+    keywords = node.iter.keywords if isinstance(node.iter, ast.Call) else []
+    return next((k.value for k in keywords if k.arg == "init_values"), None)
+
+
+def _is_while(node: ast.For) -> bool:
+    return isinstance(node.iter, ast.Call) and getattr(node.iter.func, "attr", "") == "while_"
+
+
+def _is_call(node: ast.stmt, name: str) -> bool:
+    """True for a statement that calls the word `name`, with or without a target."""
+    value = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
+    return isinstance(value, ast.Call) and getattr(value.func, "attr", "") == name
+
+
+def _elements(node: ast.expr | None) -> list[ast.expr]:
+    return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [] if node is None else [node]
+
+
+def _plain_loop(node: ast.For, names: dict[str, str]) -> ast.For | ast.While:
+    """The loop without what it carries; a condition reads the carried values by other names."""
+    call = node.iter
+    assert isinstance(call, ast.Call)
+    if _is_while(node):
+        first = node.body[0]
+        test = first.value if isinstance(first, ast.Expr) and _is_call(first, "cond") else None
+        if isinstance(test, ast.Call) and len(test.args) == 1:
+            return ast.While(_Renamed(names).visit(copy.deepcopy(test.args[0])), [], [])
+    keywords = [k for k in call.keywords if k.arg != "init_values"]
+    counted = ast.copy_location(ast.Call(call.func, call.args, keywords), call)
+    index = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
+    return ast.For(index, counted, [], [])
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+
+def _assign(target: ast.expr, value: ast.expr, at: ast.stmt) -> ast.stmt:
+    if isinstance(target, ast.Name):
+        target = ast.copy_location(ast.Name(target.id, ast.Store()), at)
+    return ast.copy_location(ast.Assign([target], value), at)
