@@ -1,5 +1,7 @@
 """What checks and lowering refuse after a kernel has been read."""
 
+from __future__ import annotations
+
 from tilewright.errors.base import TilewrightError
 
 
@@ -77,7 +79,8 @@ class UnsupportedOnTarget(TilewrightError):
 
 
 class LimitExceeded(TilewrightError):
-    """A program needs more of some memory, or a larger extent, than the chosen device has.
+    """A program needs more of some memory, or a larger extent, than the chosen device has, or more
+    threads for its participants than the system starts.
 
     Bad::
 
@@ -90,6 +93,14 @@ class LimitExceeded(TilewrightError):
     """
 
     code = "TW305"
+
+    @classmethod
+    def of_threads(cls, count: int, error: BaseException) -> LimitExceeded:
+        """The error of participants for which no thread could be started."""
+        return cls(
+            f"{count} participants need a thread each, and the system starts no more: {error}",
+            hint="Run fewer of them at the same time, or raise the limit (ulimit -u).",
+        )
 
 
 class ToolchainError(TilewrightError, RuntimeError):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import Deadlock
+from tilewright.errors import Deadlock, LimitExceeded
 from tilewright.interp.meeting import Crew, World
 from tilewright.interp.rings import Group
 from tilewright.locks import make_bell
@@ -64,7 +64,15 @@ class Stage:
         if chosen is not None:
             chosen.baton.release()
         if not current.is_done and not current.is_outside:
-            current.baton.acquire()
+            self.await_turn(current)
+
+    def await_turn(self, actor: Actor) -> None:
+        """Returns when the baton is an actor's. An interrupt ends the others; a second one, all."""
+        try:
+            actor.baton.acquire()
+        except BaseException as error:
+            self.give_up(error)
+            actor.baton.acquire()
 
     def come_back(self, actor: Actor) -> None:
         """An actor that was outside wants to go on: at once if nobody runs, else in turn."""
@@ -72,7 +80,7 @@ class Stage:
             actor.is_outside = False
             taken, self.is_free = self.is_free, False
         if not taken:
-            actor.baton.acquire()
+            self.await_turn(actor)
 
     def choose(self, current: Actor) -> Actor | None:
         """The next actor in turn that can go on; None while those that could are outside."""
@@ -150,7 +158,7 @@ class Actor(Participant):
         return self.stage.error is not None and not self.joins
 
     def wait(self, ready: Ready, what: str) -> None:
-        if ready() and self.stage.goes_on():
+        if self.stage.error is None and ready() and self.stage.goes_on():
             return
         self.ready, self.awaited, self.place = ready, what, place_of_caller() or self.place
         self.stage.pass_on(self)
@@ -267,17 +275,31 @@ def run_together(actors: Sequence[Actor], jobs: Sequence[Job]) -> list[Any]:
         me.stage.pass_on(actor)
 
     threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(len(jobs))]
-    for thread in threads:
-        thread.start()
+    started = start_all(threads)
+    for actor in actors[started:]:
+        actor.is_done = True
+    if started < len(threads):
+        me.stage.give_up(LimitExceeded.of_threads(len(threads), RuntimeError("no thread is left")))
     me.joins = True
     me.wait(lambda: all(actor.is_done for actor in actors), "those that it started")
     me.joins = False
-    for thread, actor in zip(threads, actors):
+    for thread in threads[:started]:
         thread.join()
+    for actor in actors:
         me.stage.actors.remove(actor)
     if me.stage.error is not None:
         raise me.stage.error if me.parent is None else Abandoned
     return results
+
+
+def start_all(threads: Sequence[threading.Thread]) -> int:
+    """How many of the threads could be started."""
+    for number, thread in enumerate(threads):
+        try:
+            thread.start()
+        except RuntimeError:
+            return number
+    return len(threads)
 
 
 def as_actor(locate: Locate, seed: int | None = None) -> Actor:

@@ -30,7 +30,7 @@ from tilewright.abi import (
     WaitKind,
 )
 from tilewright.dataclass import dataclass
-from tilewright.errors import CancelledError, Deadlock
+from tilewright.errors import CancelledError, Deadlock, LimitExceeded
 from tilewright.locks import make_bell
 from tilewright.runtime import hands
 from tilewright.runtime.context import AlignedMemory, Context, current_context
@@ -243,7 +243,8 @@ class Stage:
     def run(self, members: Sequence[Member], jobs: Sequence[Callable[[], object]]) -> None:
         """Runs a job as each member, all at the same time: the first here, in the caller's place.
 
-        Who calls may be interrupted; then everybody is asked to stop, and it waits for them.
+        Who calls may be interrupted, or find that there are no more threads; then everybody is
+        asked to stop, and it waits for those who run.
         """
         left, done = len(jobs), threading.Event()
 
@@ -251,7 +252,8 @@ class Stage:
             nonlocal left
             outer, _running.member = _running.member, member
             try:
-                job()
+                if not self.is_stopped:
+                    job()
             except BaseException as error:
                 self.stop(error)
             _running.member = outer
@@ -264,8 +266,16 @@ class Stage:
 
         with self.lock:
             self.running += left - 1
-        for member, job in zip(members[1:], jobs[1:], strict=True):
-            hands.start(lambda member=member, job=job: run_one(member, job))
+        for number, (member, job) in enumerate(zip(members, jobs, strict=True)):
+            try:
+                if number:
+                    hands.start(lambda member=member, job=job: run_one(member, job))
+            except RuntimeError as error:
+                self.stop(LimitExceeded.of_threads(len(jobs), error))
+                with self.lock:
+                    missing = len(jobs) - number
+                    left, self.running = left - missing, self.running - missing
+                break
         run_one(members[0], jobs[0])
         wait_for(done, self.stop)
 
