@@ -49,13 +49,13 @@ class TraceKernel(Answers, TracedFunction):
                     return result
         return TracedFunction.__call__(self, *args, **kwargs)
 
-    def as_array(self, given: Any) -> np.ndarray[Any, Any]:
+    def as_array(self, name: str, given: Any) -> np.ndarray[Any, Any]:
         """An argument as numpy sees it, also where its library converts no such elements."""
         try:
             return view_array(given).as_array()
         except NotAnArray as reason:
             found: dict[str, Any] = {"given": str(reason), "wanted": "an array to share"}
-            raise UNEXPECTED_OPERAND(op=self.__name__, name="argument", **found) from None
+            raise UNEXPECTED_OPERAND(op=self.__name__, name=name, **found) from None
 
     def fit(self, *args: Any, **kwargs: Any) -> Fit:
         """How the tiles of this call use the on-chip memories of the kernel's target."""

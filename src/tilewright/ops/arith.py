@@ -55,7 +55,8 @@ def _fits(value: int, dtype: DType) -> bool:
 
 @const.reference
 def const_numpy(*, value: int | float | bool, dtype: DType) -> Any:
-    return np.asarray(value).astype(dtype.numpy)[()]
+    with np.errstate(over="ignore"):
+        return np.asarray(value).astype(dtype.numpy)[()]
 
 
 register_constant_op(const)

@@ -121,7 +121,7 @@ def broadcast_shape(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...
 def require_same_partitions(op: str, left: Any, right: Any) -> None:
     """Refuses tiles with different numbers of partitions, which only functions broadcast."""
     tiles = isinstance(left, nki_tensor) and isinstance(right, nki_tensor)
-    if tiles and left.shape[0] != right.shape[0]:
+    if tiles and left.shape[:1] != right.shape[:1]:
         shown = [f"'{each.name}' {list(each.shape)}" for each in (left, right)]
         raise refusal(PARTITION_MISMATCH, op=op, left=shown[0], right=shown[1])
 
@@ -166,11 +166,16 @@ def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, resul
 
 
 def operator(sema: Sema, name: str, x: Any, y: Any) -> Any:
-    """A Python operator: comparisons give int8 tiles of 0 and 1; free dimensions broadcast."""
-    for operand in (x, y):
-        if not isinstance(operand, (nki_tensor, DynamicScalar, *Number)):
-            return NotImplemented
+    """A Python operator: comparisons give int8 tiles of 0 and 1; free dimensions broadcast.
+
+    Objects with operators of their own are left to those; Python's own types have none for tiles.
+    """
     with sema.ctx.nki_api_scope(name):
+        for place, operand in (("x", x), ("y", y)):
+            if not isinstance(operand, (nki_tensor, DynamicScalar, *Number)):
+                if type(operand).__module__ == "builtins" and name not in ("equal", "not_equal"):
+                    require_operand(place, operand)
+                return NotImplemented
         require_same_partitions(name, x, y)
         return binary(sema, name, x, y, INT8 if name in COMPARISONS else None)
 

@@ -187,39 +187,43 @@ class TraceKernel(KernelBase):
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        passed: list[Any] = []
+        passed: list[tuple[Any, Array]] = []
         keys: list[Hashable] = []
         for name, given in bound.arguments.items():
             try:
                 bound.arguments[name] = self._argument(name, given, passed, keys)
             except TilewrightError as error:
                 raise error.locate(parameter_span(self.function, name)) from None
-        arrays = [self.as_array(each) for each in passed]
+        values, arrays = [given for given, _ in passed], [array for _, array in passed]
         form, found = form_of(args, kwargs)
-        in_order = len(found) == len(passed) and all(map(operator.is_, found, passed))
+        in_order = len(found) == len(values) and all(map(operator.is_, found, values))
         key = (self.grid, self.opts, tuple(keys))
-        return Call(bound, passed, arrays, key, form if in_order else None)
+        return Call(bound, values, arrays, key, form if in_order else None)
 
-    def _argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
+    def _argument(
+        self, name: str, given: Any, passed: list[tuple[Any, Array]], keys: list[Hashable]
+    ) -> Any:
         items = items_of(given) if isinstance(given, tuple) else None
         if items and any(map(is_array, items)):
             return tuple([self._argument(name, item, passed, keys) for item in items])
         return self._one_argument(name, cast(Any, given), passed, keys)
 
-    def _one_argument(self, name: str, given: Any, passed: list[Any], keys: list[Hashable]) -> Any:
+    def _one_argument(
+        self, name: str, given: Any, passed: list[tuple[Any, Array]], keys: list[Hashable]
+    ) -> Any:
         if not is_array(given):
             keys.append(constant_key(name, given))
             return given
-        array = self.as_array(given)
+        array = self.as_array(name, given)
         dtype = find_dtype(array.dtype)
         if dtype is None:
             supported = ", ".join(NAMES.values())
             raise OPERAND_DTYPE(op=self.__name__, name=name, given=array.dtype, supported=supported)
-        passed.append(given)
+        passed.append((given, array))
         keys.append((array.shape, dtype))
         return ArraySpec(array.shape, dtype)
 
-    def as_array(self, given: Any) -> Array:
+    def as_array(self, name: str, given: Any) -> Array:
         """An argument as numpy sees it, without a copy."""
         return np.asarray(given)
 
@@ -330,20 +334,25 @@ def form_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, li
             arrays.append(given)
             form.append(name)
             continue
-        try:
-            hash(given)
-        except TypeError:
+        if not is_hashable(given):
             return None, arrays
         form.append((name, constant_key("", given)))
     return tuple(form), arrays
 
 
-def constant_key(name: str, given: Any) -> Hashable:
-    """What identifies a constant argument; refuses what is not hashable."""
+def is_hashable(given: Any) -> bool:
+    """True for what has a hash; writable memory says so by a ValueError."""
     try:
         hash(given)
-    except TypeError:
-        raise PARAM_NOT_HASHABLE(name=name, type=type(given).__name__) from None
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def constant_key(name: str, given: Any) -> Hashable:
+    """What identifies a constant argument; refuses what is not hashable."""
+    if not is_hashable(given):
+        raise PARAM_NOT_HASHABLE(name=name, type=type(given).__name__)
     return cast(Any, type(given)), repr(given) if isinstance(given, float) else given
 
 

@@ -1,0 +1,77 @@
+"""What a traced kernel takes as arguments, compiled and simulated, and how it refuses the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.nki as nki
+import tilewright.nki.language as nl
+from tilewright.errors.nki import NKIError
+
+X = np.ones((4, 8), np.float32)
+
+
+@nki.jit
+def scaled_by(x, factor):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * factor)
+    return out
+
+
+def simulated(*args: Any) -> Any:
+    return nki.simulate_kernel(scaled_by, *args)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launch", [scaled_by, simulated])
+def test_tensors_that_hide_their_memory_are_refused_by_name(launch: Any) -> None:
+    import torch
+
+    plain = torch.ones(4, 8)
+    for hidden in (
+        torch.ones(4, 8, requires_grad=True),
+        torch.ones(4, 8).to_sparse(),
+        torch.ones(4, 8, device="meta"),
+        torch.ones(4, 8, dtype=torch.complex64).conj().imag,
+    ):
+        with pytest.raises(NKIError, match="operand 'x' is a"):
+            launch(hidden, 2.0)
+        with pytest.raises(NKIError, match="operand 'factor' is a"):
+            launch(plain, hidden)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launch", [scaled_by, simulated])
+def test_a_tensor_of_a_type_that_numpy_lacks_is_taken(launch: Any) -> None:
+    import torch
+
+    result = launch(torch.ones(4, 8, dtype=torch.bfloat16), 2.0)
+    assert (np.asarray(result.float() if hasattr(result, "float") else result) == 2).all()
+
+
+@pytest.mark.parametrize("launch", [scaled_by, simulated])
+def test_masked_arrays_are_refused_by_the_simulator_too(launch: Any) -> None:
+    with pytest.raises(NKIError, match="mask a kernel would not see"):
+        launch(np.ma.masked_array(X, X > 0), 2.0)
+
+
+@pytest.mark.parametrize("given", [memoryview(X), [1], {}, bytearray(4)])
+def test_a_constant_without_a_hash_is_refused(given: Any) -> None:
+    with pytest.raises(NKIError, match=r"parameter 'factor' is of type .* not hashable"):
+        scaled_by(X, given)
+
+
+@pytest.mark.parametrize("factor", [None, "a", (1, 2), 1j, len, np.array(2.0, np.float32)])
+def test_an_operand_of_an_operator_that_is_no_number_is_named(factor: Any) -> None:
+    with pytest.raises(NKIError, match="multiply: operand") as caught:
+        scaled_by(X, factor)
+    assert caught.value.span is not None
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_factor_beyond_the_type_is_infinite_without_a_warning() -> None:
+    assert np.isinf(simulated(X, 1e300)).all()
+    assert np.isinf(scaled_by(X, 1e301)).all()
