@@ -283,6 +283,11 @@ class CompiledProgram(Launcher):
     # On disk
 
     @property
+    def saved_in(self) -> Path | None:
+        """Where its files are, if they have been written."""
+        return self._output_dir
+
+    @property
     def output_dir(self) -> Path:
         """Where its files are; written when first asked for."""
         if self._output_dir is None:
@@ -322,11 +327,44 @@ class CompiledProgram(Launcher):
     def from_dir(directory: str | Path) -> CompiledProgram:
         """The compiled program whose files are in a directory; raises ToolchainError."""
         path = Path(directory)
-        loaded = [_load(path, name) for name in output.kernel_names(path)]
-        first, *others = loaded
-        for other in others:
-            first.add_entry(other)
-        return first
+        return joined([_load(path, name) for name in output.kernel_names(path)])
+
+
+class SeveralEntries(CompiledProgram):
+    """A program with several functions to call, none of them `main`: `compiled["name"](...)`."""
+
+    def __init__(self, entries: Sequence[CompiledProgram]) -> None:
+        first = entries[0]
+        super().__init__(first.artifact, first.options, output_dir=first.saved_in)
+        for entry in entries:
+            self.add_entry(entry)
+
+    def load(self) -> CompiledProgram:
+        """Loads the machine code of every entry."""
+        for entry in self.entries:
+            entry.load()
+        return self
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:
+        """Raises InvalidOperationError: which function is meant is not known."""
+        names = ", ".join(entry.name for entry in self.entries)
+        raise InvalidOperationError(
+            f"the program has several functions to call, {names}, and none is named 'main'",
+            hint=f"Choose one: compiled[{self.name!r}](...).",
+        )
+
+
+def joined(entries: Sequence[CompiledProgram]) -> CompiledProgram:
+    """One object for the functions of a program that are called from outside; `main` is called
+    when none is chosen."""
+    chosen = (
+        entries[0] if len(entries) == 1 else next((e for e in entries if e.name == "main"), None)
+    )
+    if chosen is None:
+        return SeveralEntries(entries)
+    for entry in entries:
+        chosen.add_entry(entry)
+    return chosen
 
 
 def _load(path: Path, name: str) -> CompiledProgram:

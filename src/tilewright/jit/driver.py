@@ -18,7 +18,7 @@ from tilewright.jit._persistent import obtain
 from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
 from tilewright.jit.comparing import ComparedKernel
-from tilewright.jit.compiled import CompiledProgram
+from tilewright.jit.compiled import CompiledProgram, joined
 from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.options import CompileOptions, resolve_options
@@ -37,9 +37,9 @@ def compile_program(
 ) -> CompiledProgram:
     """Compiles a program (or a lone function) into a callable.
 
-    `entry` names the function to call; by default it is the program's only orchestration, else
-    `main`, else the only function that no other one calls. `config` are options of a RunConfig.
-    Raises InvalidOperationError when the entry is unclear.
+    `entry` names the function to call; by default that is `main`, else the program's only
+    orchestration, else the only function that no other one calls. Where several remain, each is
+    compiled, and `compiled["name"]` chooses. `config` are options of a RunConfig.
     """
     if isinstance(program, Function):
         entry = entry or program.name
@@ -52,12 +52,10 @@ def compile_program(
     if directory is None and options.is_fresh:
         directory = output.allocate_directory(program.name)
     report(program, options)
-    first, *others = [_compile_entry(program, name, options, directory) for name in names]
-    for other in others:
-        first.add_entry(other)
+    compiled = joined([_compile_entry(program, name, options, directory) for name in names])
     if directory is not None:
-        first.save(directory)
-    return first
+        compiled.save(directory)
+    return compiled
 
 
 def report(program: Program, options: CompileOptions) -> None:

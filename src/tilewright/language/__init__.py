@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import ops as _ops
+from tilewright.errors.terminal import show_parser_errors as _show_parser_errors
 from tilewright.frontend.surface import find_name as _find_name
 from tilewright.frontend.surface import names_under as _names_under
 from tilewright.frontend.text import loads, loads_program, parse, parse_program
@@ -19,6 +20,7 @@ __surface__ = "pl"
 _REGISTERED = _ops.__all__
 
 globals().update(_PL)
+_show_parser_errors()
 
 
 def __getattr__(name: str) -> Any:

@@ -223,6 +223,29 @@ def test_every_orchestration_can_be_called_by_name() -> None:
         compiled["third"]
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_nothing_is_called_when_none_is_chosen(tmp_path: Path, restored: bool) -> None:
+    compiled = ir.compile(Several)
+    if restored:
+        compiled = CompiledProgram.from_dir(compiled.save(tmp_path))
+    for prepare in (False, True):
+        if prepare:
+            compiled.prepare()
+        out = np.zeros_like(X)
+        for arguments in ((X,), (X, out)):
+            with pytest.raises(errors.InvalidOperationError, match="first, second, and none is"):
+                compiled(*arguments)
+        assert not out.any()
+
+
+def test_main_is_called_when_none_is_chosen() -> None:
+    text = Several.as_python().replace("def second", "def main")
+    compiled = ir.compile(pl.parse_program(text))
+    assert [each.name for each in compiled.entries] == ["main", "first"]
+    np.testing.assert_array_equal(compiled(X), X * 2)
+    np.testing.assert_array_equal(compiled["first"](X), X * 2)
+
+
 def test_one_entry_can_be_chosen() -> None:
     np.testing.assert_array_equal(compile_program(Several, "core")(X), X * 2)
     with pytest.raises(errors.InvalidOperationError, match="no function 'nothing'"):
