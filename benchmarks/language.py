@@ -13,7 +13,7 @@ from benchmarks.harness import Row, bound, script
 from tilewright import language as pl
 from tilewright.frontend.text import parse_program
 from tilewright.ir.core import Program
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.passes import pipeline
 
 SMALL, LARGE = 1_000, 20_000

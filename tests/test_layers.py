@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -10,20 +13,15 @@ from pathlib import Path
 
 import pytest
 
+import tilewright.ir
+import tilewright.jit
+
 SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
-    {
-        "archive",
-        "dataclass",
-        "errors",
-        "source",
-        "dtypes",
-        "target",
-        "settings",
-        "choices",
-        "locks",
-    },
+    {"garbage"},
+    {"dataclass", "late"},
+    {"archive", "choices", "dtypes", "errors", "locks", "settings", "source", "target"},
     {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},
@@ -32,7 +30,7 @@ LAYERS = [
     {"language", "nki", "testing"},
     {"cli", "compat"},  # compat gives the surfaces other names
 ]
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LEVEL = {room: level for level, rooms in enumerate(LAYERS, -2) for room in rooms}
 
 # Room -> rooms below it that it still may not see. A warm launch walks jit -> runtime only.
 FORBIDDEN = {"runtime": {"ir"}, "cache": {"ir"}}
@@ -42,9 +40,9 @@ OPTIONAL = {"torch", "mpi4py", "llvmlite", "ml_dtypes"}
 # Where LLVM may be imported, inside a function.
 LLVM_HOMES = ("tilewright/codegen/", "tilewright/runtime/load.py", "tilewright/runtime/stub.py")
 
-# The named exceptions: they resolve module names by importlib, when called. `__getattr__` is that
-# of packages which import a module when it is first named; `warm_module` imports the user's.
-DYNAMIC_IMPORTS = ("TraceContext._exclude_modules", "__getattr__", "warm_module")
+# The named exceptions: they resolve module names by importlib, when called. `_import` is that of
+# `late`, the one way to import late; `warm_module` imports the user's.
+DYNAMIC_IMPORTS = ("TraceContext._exclude_modules", "_import", "warm_module")
 
 
 @dataclass(frozen=True)
@@ -292,3 +290,41 @@ def test_torch_and_mpi_are_imported_late() -> None:
         and not found.function
     ]
     assert not wrong, "\n".join(wrong)
+
+
+LATE_PACKAGES = sorted(
+    module_of(path)
+    for path in source_files()
+    if path.name == "__init__.py" and "late(__name__" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("package", LATE_PACKAGES)
+def test_no_name_of_a_package_that_imports_late_is_a_module_of_it(package: str) -> None:
+    opened = importlib.import_module(package)
+    modules = {each.name for each in pkgutil.iter_modules(opened.__path__)}
+    shared = modules & {*getattr(opened, "__all__", ())}
+    assert not shared, f"{package}.{shared} would be the module or the name, by who comes first"
+
+
+def test_what_is_no_name_and_no_module_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = tilewright.jit.nothing
+    assert not hasattr(tilewright.ir, "nothing") and not hasattr(tilewright, "__nothing__")
+
+
+def test_a_module_that_lacks_what_it_imports_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tilewright.jit.cache", None)
+    monkeypatch.delitem(sys.modules, "tilewright.jit.explaining", raising=False)
+    monkeypatch.delitem(vars(tilewright.jit), "explaining", raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"tilewright\.jit\.cache"):
+        _ = tilewright.jit.explaining
+
+
+def test_dataclasses_are_ours() -> None:
+    wrong = [
+        found.where
+        for found in all_imports()
+        if found.target == "dataclasses.dataclass" and found.module != "tilewright.dataclass"
+    ]
+    assert not wrong, "import tilewright.dataclass instead: " + ", ".join(wrong)

@@ -37,6 +37,7 @@ def _made(
     """`dataclasses.dataclass`, with the options that this project uses."""
     if cls is None:
         return partial(_made, frozen=frozen, eq=eq, slots=slots)
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else the library reads the signature for it
     declare: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)
     made: Any = declare(cls)
     own: _Fields = dataclasses.fields(made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 
 Kind = Literal["float", "int", "uint", "bool", "index", "task", "opaque"]
@@ -32,21 +31,41 @@ class DType(metaclass=_ByName):
     family and `numpy` the storage type (sub-byte types take one byte per element in numpy).
     """
 
-    __slots__ = ("_code", "bits", "kind", "name", "numpy")
+    __slots__ = ("_code", "_extension", "bits", "kind", "name", "numpy")
 
-    def __init__(self, name: str, bits: int, kind: Kind, numpy: Any, code: int) -> None:
+    numpy: np.dtype[Any]
+
+    def __init__(self, name: str, bits: int, kind: Kind, storage: Any, code: int) -> None:
         self.name = name
         self.bits = bits
         self.kind: Kind = kind
-        self.numpy: np.dtype[Any] = np.dtype(numpy)
+        self._extension = storage if isinstance(storage, str) else ""
         self._code = code
         _BY_NAME[name] = self
+        if not self._extension:
+            self._store_as(storage)
+
+    def _store_as(self, storage: Any) -> None:
+        self.numpy = np.dtype(storage)
         _BY_NUMPY.setdefault(self.numpy, self)
+
+    def __getattr__(self, name: str) -> Any:
+        """The storage type, where numpy has it from an extension: that is imported now."""
+        if name != "numpy":
+            raise AttributeError(f"an element type has no attribute '{name}'")
+        import ml_dtypes
+
+        self._store_as(getattr(ml_dtypes, self._extension))
+        return self.numpy
 
     @staticmethod
     def from_numpy(dtype: Any) -> DType:
         """The element type stored as `dtype`; raises KeyError when the language has none."""
-        return _BY_NUMPY[np.dtype(dtype)]
+        found = _BY_NUMPY.get(dtype)
+        if found is not None:
+            return found
+        known = {each.numpy: each for each in reversed(ALL)}  # makes numpy know the extensions
+        return known[np.dtype(dtype)]
 
     @staticmethod
     def from_name(name: str) -> DType:
@@ -112,23 +131,23 @@ class DType(metaclass=_ByName):
 DataType = DType
 
 BOOL = DType("BOOL", 1, "bool", np.bool_, 0)
-INT4 = DType("INT4", 4, "int", ml_dtypes.int4, 15)
+INT4 = DType("INT4", 4, "int", "int4", 15)
 INT8 = DType("INT8", 8, "int", np.int8, 16)
 INT16 = DType("INT16", 16, "int", np.int16, 17)
 INT32 = DType("INT32", 32, "int", np.int32, 18)
 INT64 = DType("INT64", 64, "int", np.int64, 19)
-UINT4 = DType("UINT4", 4, "uint", ml_dtypes.uint4, 31)
+UINT4 = DType("UINT4", 4, "uint", "uint4", 31)
 UINT8 = DType("UINT8", 8, "uint", np.uint8, 32)
 UINT16 = DType("UINT16", 16, "uint", np.uint16, 33)
 UINT32 = DType("UINT32", 32, "uint", np.uint32, 34)
 UINT64 = DType("UINT64", 64, "uint", np.uint64, 35)
-FP4 = DType("FP4", 4, "float", ml_dtypes.float4_e2m1fn, 47)
-FP8E4M3FN = DType("FP8E4M3FN", 8, "float", ml_dtypes.float8_e4m3fn, 48)
-FP8E5M2 = DType("FP8E5M2", 8, "float", ml_dtypes.float8_e5m2, 49)
-FP8E8M0 = DType("FP8E8M0", 8, "float", ml_dtypes.float8_e8m0fnu, 52)
-FP8E4M3 = DType("FP8E4M3", 8, "float", ml_dtypes.float8_e4m3, 53)
+FP4 = DType("FP4", 4, "float", "float4_e2m1fn", 47)
+FP8E4M3FN = DType("FP8E4M3FN", 8, "float", "float8_e4m3fn", 48)
+FP8E5M2 = DType("FP8E5M2", 8, "float", "float8_e5m2", 49)
+FP8E8M0 = DType("FP8E8M0", 8, "float", "float8_e8m0fnu", 52)
+FP8E4M3 = DType("FP8E4M3", 8, "float", "float8_e4m3", 53)
 FP16 = DType("FP16", 16, "float", np.float16, 50)
-BF16 = DType("BF16", 16, "float", ml_dtypes.bfloat16, 54)
+BF16 = DType("BF16", 16, "float", "bfloat16", 54)
 FP32 = DType("FP32", 32, "float", np.float32, 51)
 FP64 = DType("FP64", 64, "float", np.float64, 55)
 TF32 = DType("TF32", 32, "float", np.float32, 56)

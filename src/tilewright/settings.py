@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tilewright.dataclass import dataclass
@@ -78,8 +77,8 @@ def _flag(text: str) -> bool:
     return {"0": False, "1": True}[text]
 
 
-def _path(text: str) -> Path | None:
-    return Path(text).expanduser() if text else None
+def _path(text: str) -> str | None:
+    return os.path.expanduser(text) if text else None
 
 
 def _level(*names: str) -> Callable[[str], str]:
@@ -106,9 +105,9 @@ def switch(name: str, meaning: str) -> Setting[bool]:
     return Setting(name, False, "0 or 1", lambda text: _flag(text or "0"), meaning)
 
 
-def path(name: str, meaning: str) -> Setting[Path | None]:
+def path(name: str, meaning: str) -> Setting[str | None]:
     """A setting that is a path; empty counts as not set."""
-    return Setting[Path | None](name, None, "a path", _path, meaning)
+    return Setting[str | None](name, None, "a path", _path, meaning)
 
 
 def text(name: str, meaning: str) -> Setting[str]:
@@ -151,3 +150,4 @@ COMPARE = switch("COMPARE", "run the interpreter beside compiled code, and compa
 FULL_TRACEBACK = switch("FULL_TRACEBACK", "show our frames in tracebacks")
 CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")
+TARGET_ISA = text("TARGET_ISA", "an instruction set to compile for, of those this machine runs")

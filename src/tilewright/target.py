@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from tilewright.dataclass import dataclass
 
-ISA_ENVIRONMENT = "TILEWRIGHT_TARGET_ISA"
-
 
 @dataclass(frozen=True, slots=True)
 class Isa:
@@ -166,8 +164,10 @@ def restrict_target(target: Target, isa: str) -> Target:
         return target
     if isa not in X86_ORDER or target.isa not in X86_ORDER:
         raise ValueError(
-            f"{ISA_ENVIRONMENT}={isa!r} does not name an instruction set of {target.triple}"
+            f"TILEWRIGHT_TARGET_ISA={isa!r} does not name an instruction set of {target.triple}"
         )
     if X86_ORDER.index(isa) < X86_ORDER.index(target.isa):
-        raise ValueError(f"{ISA_ENVIRONMENT}={isa!r} needs more than this machine's {target.isa!r}")
+        raise ValueError(
+            f"TILEWRIGHT_TARGET_ISA={isa!r} needs more than this machine's {target.isa!r}"
+        )
     return Target(target.triple, PORTABLE_CPUS[isa], "", isa)

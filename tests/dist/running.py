@@ -9,7 +9,7 @@ import numpy as np
 from tilewright import interp, ir
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.jit.kernels import NativeKernel
 from tilewright.passes.pipeline import lower
 from tilewright.runtime import DistributedConfig

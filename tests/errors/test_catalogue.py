@@ -19,7 +19,7 @@ from tilewright.errors.nki import NKI_PAGES
 from tilewright.external.compiler import find_compiler
 from tilewright.ir.core import Program
 from tilewright.jit import CompiledProgram
-from tilewright.passes.fit import fit
+from tilewright.passes.fitting import fit
 from tilewright.runtime import RuntimeKind
 from unit.frontend.parsed_kernels import as_program
 from unit.runtime.native_kernels import fault_text, make, make_add

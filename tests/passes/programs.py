@@ -14,7 +14,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Program, Value
 from tilewright.ir.enums import ForKind, MemorySpace
 from tilewright.ir.types import ScalarType, TensorType, TileType
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.ops import arith, control, elementwise, loop, memory
 from tilewright.ops import reduce as reducing
 from tilewright.passes.pipeline import lower

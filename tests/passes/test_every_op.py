@@ -13,7 +13,7 @@ import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright import interp
 from tilewright.dtypes import FP16, FP32, DType
 from tilewright.ir.opdef import OPS
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.ops.sampling import Sample
 from tilewright.passes.pipeline import lower
 from tilewright.testing.compare import assert_same_values

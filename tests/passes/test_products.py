@@ -12,7 +12,7 @@ from property.levels import Chains
 from tilewright.frontend.text import parse
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Program
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.ops import control, loop
 from tilewright.passes.merge_products import merge_products
 from tilewright.passes.merge_tiles import merge_tiles

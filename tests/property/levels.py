@@ -18,9 +18,9 @@ from tilewright.interp.ownership import tied_pairs
 from tilewright.ir.affine import Symbol, as_expr, evaluate, symbols
 from tilewright.ir.core import Program
 from tilewright.ir.rewrite import apply_rules
-from tilewright.ir.serialize import deserialize, serialize
+from tilewright.ir.serializer import deserialize, serialize
 from tilewright.ir.types import ShapedType
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.ops import control, shape
 from tilewright.testing import assert_same_ir, assert_same_values
 from tilewright.testing.chains import fma_chain

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright import settings
 from tilewright.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,15 @@ class CacheConfig:
     max_bytes: int = settings.CACHE_MAX_BYTES.default
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> str:
         """The root that is used."""
-        return default_root() if self.root is None else Path(self.root).expanduser()
+        return default_root() if self.root is None else os.path.expanduser(self.root)
 
 
-def default_root() -> Path:
+def default_root() -> str:
     """Where kernels are kept when nothing else is said."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "tilewright" / "jit"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "tilewright", "jit")
 
 
 _configured: list[CacheConfig] = []

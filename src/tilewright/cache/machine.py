@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import platform
 from functools import cache
-from pathlib import Path
 
 
 @cache
@@ -17,7 +16,8 @@ def machine_identity() -> str:
 
 def _processor_facts() -> list[str]:
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            text = file.read()
     except OSError:
         return [platform.processor()]
     first, _, _ = text.partition("\n\n")

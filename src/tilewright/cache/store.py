@@ -7,28 +7,18 @@ write to. A writer that dies leaves at most an unfinished file, which `tidy` rem
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import field
-from enum import Enum
-from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
-
-import msgpack
 
 from tilewright.cache import stats
+from tilewright.cache.entries import Entry, InvalidEntry, State, decode, encode
 from tilewright.cache.locks import ProcessLock
-from tilewright.cache.trust import find_intruder, warn_once
-from tilewright.dataclass import dataclass
+from tilewright.cache.reader import NOTES, Reader
 
-MAGIC = b"tilewright-cache-2\n"
-_DIGEST = 32
 _LOCK_SECONDS = 60.0
 _UNFINISHED = ".unfinished-"
 _ABANDONED_SECONDS = 3600.0
@@ -37,86 +27,17 @@ _held = threading.local()
 """`digests` that this thread builds: coming back for one of them, it does not wait for itself."""
 
 
-class State(Enum):
-    """How far an entry has come: its text is known, or its machine code."""
-
-    GENERATED = "generated"
-    READY = "ready"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What is kept under one key: payloads by name, and the key's parts and their details, for
-    explanations."""
-
-    digest: str
-    state: State
-    parts: tuple[tuple[str, str], ...]
-    payloads: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    created: float = 0.0
-    details: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name."""
-        return dict(self.parts).get("kernel", "?")
-
-
-class InvalidEntry(Exception):
-    """A file is no entry, or a damaged one; the message says which."""
-
-
-class Store:
+class Store(Reader):
     """The entries under one root; above `max_bytes` (0: any) the longest unused are removed."""
 
     def __init__(self, root: str | Path, *, readonly: bool = False, max_bytes: int = 0) -> None:
+        super().__init__(root, readonly=readonly)
         self.root = Path(root)
-        self.readonly = readonly
         self.max_bytes = max_bytes
-        self._rejected: set[Path] = set()
-
-    @cached_property
-    def is_trusted(self) -> bool:
-        """False, with one warning, for a root that somebody else may have written to."""
-        reason = find_intruder(self.root)
-        if reason is not None:
-            stats.count("storage_errors")
-            warn_once(self.root, reason)
-        return reason is None
 
     def path(self, digest: str, state: State) -> Path:
         """The file of an entry."""
-        return self.root / digest[:2] / f"{digest}.{state.value}"
-
-    def find(self, digest: str, state: State) -> Entry | None:
-        """The entry, or None when it is absent, damaged, unreadable or not to be trusted."""
-        path = self.path(digest, state)
-        if not self.is_trusted:
-            return None
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError:
-            stats.count("storage_errors")
-            return None
-        try:
-            entry = decode(data)
-            if entry.digest != digest or entry.state is not state:
-                raise InvalidEntry("it stands under another key")
-        except InvalidEntry as damage:
-            self.reject(digest, state, str(damage))
-            return None
-        self._touch(path)
-        return entry
-
-    def reject(self, digest: str, state: State, reason: str) -> None:
-        """Counts, once a request, an entry that is there and cannot be used; warns of it once."""
-        path = self.path(digest, state)
-        if path not in self._rejected:
-            self._rejected.add(path)
-            stats.count("invalid_entries")
-        warn_once(path, reason)
+        return Path(self.place(digest, state))
 
     def publish(self, entry: Entry) -> bool:
         """Writes an entry, whole or not at all; False where the root cannot be written."""
@@ -141,21 +62,14 @@ class Store:
         if self.max_bytes:
             self.prune(max_bytes=self.max_bytes, keep=self.path(entry.digest, entry.state))
 
-    def read_note(self, name: str) -> str | None:
-        """The text that `write_note` kept under a name; None without one."""
-        try:
-            return (self.root / "notes" / name).read_text("utf-8") if self.is_trusted else None
-        except (OSError, ValueError):
-            return None
-
     def write_note(self, name: str, text: str) -> None:
         """Keeps a short text, where the root can be written."""
         if self.readonly or not self.is_trusted:
             return
         with suppress(OSError):
             make_private(self.root)
-            make_private(self.root / "notes")
-            write_whole(self.root / "notes" / name, text.encode())
+            make_private(self.root / NOTES)
+            write_whole(self.root / NOTES / name, text.encode())
 
     @contextmanager
     def building(self, digest: str) -> Generator[None]:
@@ -182,12 +96,6 @@ class Store:
             return lock if lock.acquire(_LOCK_SECONDS) else None
         except OSError:
             return None
-
-    def _touch(self, path: Path) -> None:
-        """Remembers that an entry was used, for pruning."""
-        if not self.readonly:
-            with suppress(OSError):
-                os.utime(path)
 
     # Everything there is
 
@@ -273,54 +181,18 @@ def make_private(directory: Path) -> None:
         directory.mkdir(parents=True, mode=_PRIVATE, exist_ok=True)
 
 
-def encode(entry: Entry) -> bytes:
-    """An entry as the bytes of its file."""
-    body = cast(
-        bytes,
-        msgpack.packb(
-            {
-                "digest": entry.digest,
-                "state": entry.state.value,
-                "parts": [list(part) for part in entry.parts],
-                "payloads": dict(entry.payloads),
-                "created": entry.created or time.time(),
-                "details": [list(detail) for detail in entry.details],
-            }
-        ),
-    )
-    return MAGIC + hashlib.sha256(body).digest() + body
-
-
-def decode(data: bytes) -> Entry:
-    """The entry in a file's bytes; raises InvalidEntry."""
-    start = len(MAGIC) + _DIGEST
-    body = data[start:]
-    if not data.startswith(MAGIC):
-        raise InvalidEntry("it is no entry of this version")
-    if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
-        raise InvalidEntry("its checksum is wrong")
-    try:
-        fields = cast("dict[str, Any]", msgpack.unpackb(body))
-        return Entry(
-            fields["digest"],
-            State(fields["state"]),
-            tuple((name, text) for name, text in fields["parts"]),
-            fields["payloads"],
-            fields["created"],
-            tuple((name, text) for name, text in fields["details"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidEntry(f"it cannot be read: {error}") from error
-
-
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file so that readers see all of it or nothing; raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
+    unfinished = path.with_name(f"{_UNFINISHED}{os.urandom(8).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(unfinished, "xb", opener=_open_private) as file:
             file.write(data)
-        Path(name).replace(path)
+        unfinished.replace(path)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            unfinished.unlink()
         raise
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

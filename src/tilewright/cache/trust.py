@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from pathlib import Path
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -17,14 +16,14 @@ class CacheWarning(UserWarning):
 _told: set[tuple[str, str]] = set()
 
 
-def warn_once(path: Path, reason: str) -> None:
+def warn_once(path: str, reason: str) -> None:
     """One CacheWarning for each reason and path, which is an entry or a root."""
-    if (str(path), reason) not in _told:
-        _told.add((str(path), reason))
+    if (path, reason) not in _told:
+        _told.add((path, reason))
         warnings.warn(f"{path} is not used: {reason}", CacheWarning, stacklevel=2)
 
 
-def find_intruder(directory: Path) -> str | None:
+def find_intruder(directory: str) -> str | None:
     """Why what stands in `directory` is not to be run; None when there is no reason.
 
     It must belong to this user (or to the system's), and nobody else may be able to write to it.
@@ -32,7 +31,7 @@ def find_intruder(directory: Path) -> str | None:
     if os.name != "posix":
         return None
     try:
-        status = directory.stat()
+        status = os.stat(directory)
     except OSError:
         return None
     if status.st_uid not in (os.geteuid(), 0):

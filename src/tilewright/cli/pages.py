@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tilewright import ops
 from tilewright.errors import Explanation, catalogue, explain
 from tilewright.errors.nki import NKI_PAGES
-from tilewright.frontend.surface import usage
+from tilewright.frontend.operations import usage
 from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
 
 REGISTERED = ops.__all__

@@ -4,7 +4,6 @@ Every operation here gives the same bits for any number of lanes on any instruct
 target has no fused multiply-add or no rounding instruction, an exact replacement is called instead.
 """
 
-
 from tilewright.codegen.text import FLOAT_ELEMENTS, Module, Text, constant_text, type_text
 from tilewright.dataclass import dataclass
 

@@ -1,16 +1,16 @@
 """LLVM text to object bytes, for the host or less. llvmlite is imported on first use."""
 
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+from tilewright import settings
 from tilewright.archive import join
 from tilewright.codegen.units import split_units
 from tilewright.locks import make_lock
-from tilewright.target import ISA_ENVIRONMENT, Target, infer_isa, restrict_target
+from tilewright.target import Target, infer_isa, restrict_target
 
 _lock = make_lock()
 _binding: list[ModuleType] = []
@@ -52,7 +52,7 @@ def detect_host() -> Target:
 
 def host_target() -> Target:
     """This machine, restricted by the environment variable TILEWRIGHT_TARGET_ISA if that is set."""
-    isa = os.environ.get(ISA_ENVIRONMENT, "").strip().lower()
+    isa = settings.TARGET_ISA.read().strip().lower()
     return restrict_target(detect_host(), isa) if isa else detect_host()
 
 

@@ -5,6 +5,8 @@ Every class here has a `code` and a docstring with its cause, a bad example and 
 is not in the catalogue is a defect of ours and surfaces as `InternalError`.
 """
 
+from typing import TYPE_CHECKING
+
 from tilewright.errors.arguments import (
     ArgumentCountMismatch,
     ArgumentError,
@@ -60,7 +62,11 @@ from tilewright.errors.parsing import (
     UnsupportedSyntax,
 )
 from tilewright.errors.rendering import render
-from tilewright.errors.terminal import excepthook, install_excepthook
+from tilewright.late import late
+
+if TYPE_CHECKING:
+    from tilewright.errors import nki_control as nki_control
+    from tilewright.errors.terminal import excepthook, install_excepthook
 
 __all__ = [
     "ArgumentCountMismatch",
@@ -111,3 +117,5 @@ __all__ = [
     "install_excepthook",
     "render",
 ]
+
+__getattr__, __dir__ = late(__name__, __all__, ("terminal",))

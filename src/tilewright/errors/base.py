@@ -116,15 +116,15 @@ class Explanation:
     good: str
 
 
-_SECTION = re.compile(r"^(Bad|Good)::\n\n((?:[ \t]+.*\n|\n)*)", re.MULTILINE)
+_SECTION = r"^(Bad|Good)::\n\n((?:[ \t]+.*\n|\n)*)"
 
 
 def explain_text(code: str, name: str, doc: str) -> Explanation:
     """Read a page written as a docstring: the cause, then `Bad::` and `Good::` blocks."""
     text = inspect.cleandoc(doc) + "\n"
-    found = _SECTION.findall(text)
+    found = re.findall(_SECTION, text, re.MULTILINE)
     sections = {title: textwrap.dedent(body).strip() for title, body in found}
-    cause = _SECTION.sub("", text).strip()
+    cause = re.sub(_SECTION, "", text, flags=re.MULTILINE).strip()
     return Explanation(code, name, cause, sections.get("Bad", ""), sections.get("Good", ""))
 
 

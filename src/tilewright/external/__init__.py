@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.external.sources import Sources, watched
+from tilewright.late import late
 
 if TYPE_CHECKING:
     from tilewright.external.calling import run as run
@@ -14,12 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Sources", "address_of", "prepare", "run", "watched"]
 
-_HOMES = {"address_of": "library", "prepare": "library", "run": "calling"}
-
-
-def __getattr__(name: str) -> Any:
-    """What builds and calls libraries is imported when it is first named: few programs need it."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'tilewright.external' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"tilewright.external.{home}"), name)
+__getattr__, __dir__ = late(__name__, __all__, ("calling", "library"))

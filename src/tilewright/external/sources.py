@@ -14,9 +14,8 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from os import stat
-from pathlib import Path
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
+_INCLUDE = rb'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]'
 OWN_HEADER = "tilewright.h"
 _SETTLED_NS = 100_000_000
 """A file is known to be unchanged by its time only when it was this old as it was read."""
@@ -62,7 +61,7 @@ class Sources:
             name, path = pending.pop()
             data = _contents(path)
             yield name, data
-            for quote, included in _INCLUDE.findall(data):
+            for quote, included in re.findall(_INCLUDE, data, re.MULTILINE):
                 text = os.fsdecode(included)
                 if text == OWN_HEADER:
                     continue
@@ -97,7 +96,8 @@ def stamp(path: str) -> Stamp:
 
 def _contents(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as error:
         raise ValueError(f"the source {path} of an external kernel cannot be read") from error
 

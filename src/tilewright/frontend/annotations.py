@@ -6,12 +6,13 @@ Python evaluated it at the `def` or the parser evaluates its text later.
 
 from __future__ import annotations
 
+import ast
 import keyword
 import operator
-import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
+import tilewright
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import BOOL, TASK_ID, DType
 from tilewright.errors import ParserError, ParserTypeError
@@ -34,7 +35,9 @@ from tilewright.ir.types import (
     TupleType,
     Type,
 )
-from tilewright.ops.extents import as_dim as dim_of
+
+if TYPE_CHECKING:
+    import tilewright.ops.extents
 
 _T = TypeVar("_T")
 
@@ -64,14 +67,24 @@ def dynamic(name: str) -> DynVar:
             f"pl.dynamic: {name!r} cannot name a dimension",
             hint='Name it with a string, such as pl.dynamic("N").',
         )
-    normal = unicodedata.normalize("NFKC", name)
-    if not name.isidentifier() or keyword.iskeyword(name) or normal != name or name in _ALIASES:
+    if (
+        not name.isidentifier()
+        or keyword.iskeyword(name)
+        or name in _ALIASES
+        or _reads_as(name) != name
+    ):
         raise ParserError(
             f"pl.dynamic: {name!r} cannot name a dimension",
             hint="Use an identifier in its normalized spelling that is no keyword and not "
             "'pl' or 'pld'.",
         )
     return DynVar(name, 0)
+
+
+def _reads_as(name: str) -> str:
+    """The name that Python sees in an identifier: that of its normalized spelling."""
+    node = ast.parse(name, mode="eval").body
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 _ALIASES = frozenset({"pl", "pld"})
@@ -254,7 +267,7 @@ def as_shape(dims: Any) -> Shape:
 def as_dim(dim: Any) -> types.Dim:
     """One extent."""
     if isinstance(dim, Value):
-        return dim_of(dim)
+        return tilewright.ops.extents.as_dim(dim)
     if isinstance(dim, Expr):
         return dim
     if isinstance(dim, Symbol):

@@ -271,3 +271,11 @@ def is_method(function: FunctionType) -> bool:
     """True when `function` was defined directly in a class body."""
     parent = function.__qualname__.rpartition(".")[0]
     return bool(parent) and not parent.endswith("<locals>")
+
+
+def annotations_of(function: FunctionType) -> dict[str, Any]:
+    """Annotations that Python has evaluated; {} where it postpones or cannot evaluate them."""
+    try:
+        return dict(function.__annotations__)
+    except NameError:
+        return {}

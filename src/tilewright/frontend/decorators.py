@@ -12,9 +12,9 @@ from typing import Any, TypeVar, overload
 from tilewright.boundary import public_entry
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend import capture
-from tilewright.frontend.function import Options
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Snapshot
+from tilewright.frontend.options import Options
 from tilewright.frontend.program import (
     FunctionSource,
     ProgramReader,
@@ -22,10 +22,10 @@ from tilewright.frontend.program import (
     read_function,
     require_plain_body,
 )
+from tilewright.garbage import without_collections
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
-from tilewright.ir.garbage import without_collections
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -62,7 +62,7 @@ def source_of(
         names,
         found.source,
         options,
-        evaluated=annotations_of(function),
+        evaluated=capture.annotations_of(function),
         is_method=capture.is_method(function) and _takes_self(function),
     )
 
@@ -70,14 +70,6 @@ def source_of(
 def _takes_self(function: FunctionType) -> bool:
     """True where the first parameter means the program."""
     return function.__code__.co_varnames[:1] == ("self",)
-
-
-def annotations_of(function: FunctionType) -> dict[str, Any]:
-    """Annotations that Python has evaluated; {} where it postpones or cannot evaluate them."""
-    try:
-        return dict(function.__annotations__)
-    except NameError:
-        return {}
 
 
 @overload

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, NoReturn, cast
 
+import tilewright.frontend as room
 from tilewright.dtypes import DType
 from tilewright.errors import (
     InternalError,
@@ -22,8 +23,8 @@ from tilewright.errors import (
     UndefinedVariableError,
     UnsupportedFeatureError,
 )
-from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
-from tilewright.frontend.surface import surface_path, unknown_operation
+from tilewright.frontend.namespace import MISSING, Namespace
+from tilewright.frontend.surface import surface_path
 from tilewright.source import Located, SourceText, Span
 
 _Handler = Callable[[Any, Any], Any]
@@ -230,7 +231,7 @@ class Evaluator:
             path = surface_path(base)
             if path is None:
                 raise self.no_attribute(base, node) from None
-        raise unknown_operation(f"{path}.{node.attr}").locate(self.span(node))
+        raise room.operations.unknown_operation(f"{path}.{node.attr}").locate(self.span(node))
 
     def binary(self, node: ast.BinOp, left: Any, right: Any) -> Any:
         """A binary operator on compile-time values."""
@@ -291,7 +292,9 @@ class Evaluator:
 
     def undefined(self, node: ast.Name) -> UndefinedVariableError:
         """The error for a name without a value."""
-        hint = self.names.hints.get(node.id) or did_you_mean(node.id, self.known_names())
+        hint = self.names.hints.get(node.id) or room.suggestions.did_you_mean(
+            node.id, self.known_names()
+        )
         note = None
         if node.id in self.names.empty:
             note = f"The enclosing function has not given '{node.id}' a value yet."
@@ -301,7 +304,9 @@ class Evaluator:
 
     def no_attribute(self, base: Any, node: ast.Attribute) -> InvalidOperationError:
         """The error for an attribute that does not exist."""
-        hint = did_you_mean(node.attr, [name for name in dir(base) if not name.startswith("_")])
+        hint = room.suggestions.did_you_mean(
+            node.attr, [name for name in dir(base) if not name.startswith("_")]
+        )
         return InvalidOperationError(
             f"'{ast.unparse(node.value)}' has no attribute '{node.attr}'", self.span(node), hint
         )

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, cast
 
-from tilewright.dataclass import dataclass
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode, refuse_deep_nesting
 from tilewright.frontend.inline import NoCallees
+from tilewright.frontend.matching import check_annotation
 from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.options import Options
 from tilewright.frontend.parse import (
     access,
     basic,
@@ -27,13 +28,12 @@ from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import Callees, FunctionParser, Self, State, collected
 from tilewright.frontend.parse.regions import drop_unused_results
 from tilewright.frontend.signature import Signature, SignatureReader
-from tilewright.frontend.typing import check_annotation
 from tilewright.frontend.values import fitted
 from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
 from tilewright.ir.conformance import conforms, hints_of
 from tilewright.ir.core import Block, BodyText, Function, Rebinding, Undeclared, Value
-from tilewright.ir.enums import FunctionType, Level, ParamDirection, Role
+from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ArrayType, TensorType, Type
 from tilewright.ops import control
 from tilewright.source import SourceText, Span
@@ -48,19 +48,6 @@ STATEMENT_MODULES = (
     tasks,
 )
 """Imported for what they register."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Arguments of a function's decorator."""
-
-    func_type: FunctionType = FunctionType.Opaque
-    level: Level | None = None
-    role: Role | None = None
-    attrs: Mapping[str, Any] | None = None
-    auto_scope: bool = True
-    strict_ssa: bool = False
-    external_source: str | None = None
 
 
 def parse_function(

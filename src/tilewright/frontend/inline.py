@@ -11,13 +11,14 @@ from tilewright.dataclass import dataclass
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
-from tilewright.frontend.namespace import MISSING, Namespace
+from tilewright.frontend.matching import Matcher
+from tilewright.frontend.namespace import MISSING, Callee, Namespace
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self, State
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.readings import Source
-from tilewright.frontend.typing import Matcher, TypeEvaluator
+from tilewright.frontend.typing import TypeEvaluator
 from tilewright.frontend.values import constant, is_number
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
@@ -49,7 +50,7 @@ class NoCallees:
 
 
 @dataclass
-class InlineFunction(Source):
+class InlineFunction(Callee, Source):
     """A function decorated with @pl.inline. Calling it while a kernel is built expands it."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
@@ -19,6 +18,10 @@ class Missing:
 
 
 MISSING = Missing()
+
+
+class Callee:
+    """Base of what a body may call by name and only its own text defines: inline helpers."""
 
 
 class Namespace:
@@ -96,9 +99,3 @@ def closure_of(function: FunctionType) -> tuple[dict[str, Any], list[str]]:
         except ValueError:
             empty.append(name)
     return bound, empty
-
-
-def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """A hint naming the candidate closest to `name`, if one is close."""
-    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
-    return f"Did you mean '{close[0]}'?" if close else None

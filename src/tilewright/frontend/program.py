@@ -18,9 +18,10 @@ from tilewright.frontend.external import (
     read_sub_worker,
     require_whole_groups,
 )
-from tilewright.frontend.function import Options, parse_function
+from tilewright.frontend.function import parse_function
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.options import Options
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role

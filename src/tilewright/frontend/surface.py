@@ -6,21 +6,15 @@ kernel is traced. Anywhere else it refuses.
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable
+from enum import EnumMeta
+from inspect import Signature
+from types import ModuleType
 from typing import Any, cast
 
-from tilewright.dtypes import DType
-from tilewright.errors import InternalError, InvalidOperationError, TilewrightError
-from tilewright.frontend.values import constant, is_integer, is_number
-from tilewright.ir.builder import Builder
-from tilewright.ir.conformance import described, require_conforming
-from tilewright.ir.core import Value
-from tilewright.ir.enums import ForKind, PadValue
-from tilewright.ir.opdef import OPS, SPELLINGS, Spelling
-from tilewright.ops.extents import as_dim
+import tilewright.frontend as room
+from tilewright.errors import InvalidOperationError
+from tilewright.ir.enums import ForKind
 
 
 class Word:
@@ -71,30 +65,21 @@ class OpName:
         self.path = path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            Builder.current()
-        except InternalError:
-            raise InvalidOperationError(
-                f"{self.path} can be called only in a kernel",
-                hint="Decorate the function with @pl.function, @pl.inline or @pl.jit.",
-            ) from None
-        return emit_call(self.path, args, kwargs)
+        return room.operations.call(self.path, args, kwargs)
 
     @property
     def __name__(self) -> str:
         return self.path.rpartition(".")[2]
 
     @property
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self) -> Signature:
         """How it is called, for `inspect.signature`; the first of several ways."""
-        spellings = SPELLINGS.get(self.path)
-        return spellings[0].signature if spellings else OPS[canonical(self.path) or ""].signature
+        return room.operations.signature(self.path)
 
     @property
     def doc(self) -> str | None:
         """The documentation of the operation's page."""
-        spellings = SPELLINGS.get(self.path)
-        return spellings[0].target.__doc__ if spellings else None
+        return room.operations.documentation(self.path)
 
     def __repr__(self) -> str:
         return self.path
@@ -110,201 +95,17 @@ class OpNamespace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = find_name(f"{self._path}.{name}")
+        found = room.operations.find_name(f"{self._path}.{name}")
         if found is None:
             raise AttributeError(f"{self._path} has no {name}")
         setattr(self, name, found)
         return found
 
     def __dir__(self) -> Iterable[str]:
-        return sorted({*vars(self), *names_under(self._path)} - {"_path"})
+        return sorted({*vars(self), *room.operations.names_under(self._path)} - {"_path"})
 
     def __repr__(self) -> str:
         return f"<namespace {self._path}>"
-
-
-def canonical(path: str) -> str | None:
-    """The op that a path names directly: `pl.op.memory.update`, `pl.loop.load`; else None."""
-    parts = path.split(".")[1:]
-    if parts and parts[0] == "op":
-        parts = parts[1:]
-    elif not parts or parts[0] != "loop":
-        return None
-    return ".".join(p[:-1] if p.endswith("_") and keyword.iskeyword(p[:-1]) else p for p in parts)
-
-
-def find_name(path: str) -> OpName | OpNamespace | None:
-    """The operation or namespace at a dotted path, or None."""
-    if path in SPELLINGS or (canonical(path) or "") in OPS:
-        return OpName(path)
-    return OpNamespace(path) if any(True for _ in names_under(path)) else None
-
-
-def names_under(path: str) -> Iterator[str]:
-    """The names that stand directly under a dotted path."""
-    prefix = path + "."
-    for spelling in SPELLINGS:
-        if spelling.startswith(prefix):
-            yield spelling[len(prefix) :].partition(".")[0]
-    inner = canonical(prefix + "x")
-    if inner is None:
-        return
-    home = inner[:-1]
-    for name in OPS:
-        if name.startswith(home):
-            word = name[len(home) :].partition(".")[0]
-            yield word + "_" if keyword.iskeyword(word) else word
-
-
-def emit_call(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Emits the operation that `path` names for these arguments and gives its results."""
-    spellings = SPELLINGS.get(path)
-    if spellings is None:
-        return _emit_canonical(path, args, kwargs)
-    spelling = spellings[0] if len(spellings) == 1 else _select(path, spellings, args, kwargs)
-    try:
-        return spelling.build(*args, **kwargs)
-    except TilewrightError:
-        raise
-    except (TypeError, AttributeError, LookupError, ValueError) as error:
-        raise _misfit(path, spelling, args, kwargs, error) from error
-
-
-def _select(
-    path: str, spellings: list[Spelling], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Spelling:
-    for spelling in spellings:
-        if _accepts(spelling, args, kwargs):
-            return spelling
-    for spelling in spellings:
-        if _binds(spelling, args, kwargs):
-            kinds = ", ".join(described(arg) for arg in (*args, *kwargs.values()))
-            raise InvalidOperationError(
-                f"{path} does not take arguments of these kinds: {kinds}", hint=usage(spellings)
-            )
-    return spellings[0]
-
-
-def _accepts(spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    if spelling.accepts is None:
-        return _binds(spelling, args, kwargs)
-    try:
-        return spelling.accepts(*args, **kwargs)
-    except TypeError:
-        return False
-
-
-def _binds(spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    try:
-        spelling.signature.bind(*args, **kwargs)
-    except TypeError:
-        return False
-    return True
-
-
-def _misfit(
-    path: str, spelling: Spelling, args: Sequence[Any], kwargs: dict[str, Any], error: Exception
-) -> InvalidOperationError:
-    """Why an operation could not be made of arguments that Python could do nothing with."""
-    try:
-        bound = spelling.signature.bind(*args, **kwargs).arguments
-    except TypeError as mismatch:
-        return InvalidOperationError(f"{path}: {mismatch}", hint=usage([spelling]))
-    for name, given in bound.items():
-        fits, wanted = EXPECTED.get(name, (None, ""))
-        if fits is not None and given is not None and not fits(given):
-            return InvalidOperationError(
-                f"{path}: {name} is {described(given)}; {wanted} is accepted",
-                hint=usage([spelling]),
-            )
-    if isinstance(error, ValueError):
-        return InvalidOperationError(f"{path}: {error}")
-    shown = ", ".join(f"{name}={described(given)}" for name, given in bound.items())
-    return InvalidOperationError(
-        f"{path} does not take these arguments: {shown}", hint=usage([spelling])
-    )
-
-
-def _are_integers(given: Any) -> bool:
-    return isinstance(given, (list, tuple)) and all(map(is_integer, cast("list[Any]", given)))
-
-
-_Expected = tuple[Callable[[Any], bool], str]
-_LIST: _Expected = (_are_integers, "a list of integers")
-_INTEGER: _Expected = (is_integer, "an integer")
-_DTYPE: _Expected = (lambda given: isinstance(given, DType), "a dtype, such as pl.FP32,")
-_PAD: _Expected = (lambda g: is_number(g) or isinstance(g, PadValue), "a pl.PadValue")
-_SHAPES = ("shape", "shapes", "valid_shape", "indices")
-_OFFSETS = ("offset", "offsets", "dst_offset", "dst_offsets", "src_offset", "src_offsets")
-EXPECTED: Mapping[str, _Expected] = {
-    **dict.fromkeys((*_SHAPES, *_OFFSETS), _LIST),
-    **dict.fromkeys(("axis", "axis1", "axis2", "valid_rows", "valid_cols"), _INTEGER),
-    **dict.fromkeys(("out_cols", "size", "block_size"), _INTEGER),
-    **dict.fromkeys(("dtype", "target_type", "output_dtype", "out_dtype"), _DTYPE),
-    "pad_value": _PAD,
-}
-"""What parameters of these names take, wherever they occur."""
-
-
-def usage(spellings: Sequence[Spelling]) -> str:
-    """How an operation is called."""
-    forms = [f"{s.path}{_unannotated(s.signature)}" for s in spellings]
-    return "Usage: " + " or ".join(dict.fromkeys(forms))
-
-
-def _unannotated(signature: inspect.Signature) -> inspect.Signature:
-    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-    return inspect.Signature(plain)
-
-
-def _emit_canonical(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    opdef = OPS.get(canonical(path) or "")
-    if opdef is None:
-        raise unknown_operation(path)
-    if opdef.has_regions or opdef.terminator:
-        raise InvalidOperationError(f"{path} is a statement: it cannot be called")
-    operands = [as_operand(arg) for arg in args]
-    for name in opdef.operand_names[len(operands) :]:
-        operands.append(as_operand(kwargs.pop(name, None)))
-    attrs = {name: as_attr(given) for name, given in kwargs.items()}
-    require_conforming(opdef, operands, attrs)
-    return opdef(*operands, **attrs)
-
-
-def as_operand(given: Any) -> Any:
-    """One operand entry: numbers become constants, also inside lists."""
-    if isinstance(given, (list, tuple)):
-        return tuple(map(as_operand, cast("Sequence[Any]", given)))
-    return constant(given) if is_number(given) else given
-
-
-def as_attr(given: Any) -> Any:
-    """One attribute: lists become tuples, scalars of the body become expressions."""
-    if isinstance(given, (list, tuple)):
-        return tuple(map(as_attr, cast("Sequence[Any]", given)))
-    return as_dim(given) if isinstance(given, Value) else given
-
-
-def unknown_operation(path: str) -> InvalidOperationError:
-    """The error for a name that `pl` does not have, with the nearest that it has."""
-    home, _, name = path.rpartition(".")
-    close = difflib.get_close_matches(name, list(_candidates(home)), n=1)
-    hint = f"Did you mean '{home}.{close[0]}'?" if close else None
-    return InvalidOperationError(f"Unknown operation '{path}'", hint=hint)
-
-
-_EXTRA: dict[str, Callable[[], Iterable[str]]] = {}
-
-
-def _candidates(home: str) -> Iterator[str]:
-    yield from names_under(home)
-    if home in _EXTRA:
-        yield from _EXTRA[home]()
-
-
-def register_names(home: str, names: Callable[[], Iterable[str]]) -> None:
-    """Let `home` suggest also these names when an unknown one is met."""
-    _EXTRA[home] = names
 
 
 def surface_path(base: Any) -> str | None:
@@ -312,3 +113,33 @@ def surface_path(base: Any) -> str | None:
     if isinstance(base, OpNamespace):
         return repr(base).removeprefix("<namespace ").removesuffix(">")
     return getattr(base, "__surface__", None)
+
+
+def is_language(owner: Any) -> bool:
+    """True for `pl` and `pld`, their namespaces and enumerations, whose names never change."""
+    if isinstance(owner, ModuleType):
+        return hasattr(owner, "__surface__")
+    return isinstance(owner, (OpName, OpNamespace, EnumMeta))
+
+
+def member(owner: Any, name: str, missing: Any) -> Any:
+    """What a name in `owner`, of the language, stands for, without importing the operations.
+
+    What is not there already is taken for a name of operations: whether there are any, the parser
+    finds out.
+    """
+    if isinstance(owner, EnumMeta):
+        return getattr(owner, name, missing)
+    if isinstance(owner, OpName):
+        return OpName(f"{owner.path}.{name}")
+    found = cast("dict[str, Any]", vars(owner))
+    return found[name] if name in found else OpName(f"{surface_path(owner)}.{name}")
+
+
+EXTRA_NAMES: dict[str, Callable[[], Iterable[str]]] = {}
+"""What namespaces hold besides operations, for suggestions."""
+
+
+def register_names(home: str, names: Callable[[], Iterable[str]]) -> None:
+    """Let `home` suggest also these names when an unknown one is met."""
+    EXTRA_NAMES[home] = names

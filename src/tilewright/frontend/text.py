@@ -14,9 +14,9 @@ from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import CapturedFunction, FunctionNode
 from tilewright.frontend.decorators import function, inline, program
 from tilewright.frontend.evaluator import Evaluator
-from tilewright.frontend.function import Options
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.options import Options
 from tilewright.frontend.program import (
     FunctionSource,
     ProgramReader,
@@ -25,9 +25,9 @@ from tilewright.frontend.program import (
     require_plain_body,
 )
 from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
+from tilewright.garbage import without_collections
 from tilewright.ir.conformance import hints_of
 from tilewright.ir.core import Function, Program
-from tilewright.ir.garbage import without_collections
 from tilewright.source import Located, SourceText, Span, remember
 
 SourceMap = Mapping[int, tuple[str, int, int]]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
+import tilewright.frontend as room
 from tilewright import dtypes
 from tilewright.frontend import annotations as A
 from tilewright.frontend import words
-from tilewright.frontend.decorators import function, inline, program
 from tilewright.frontend.evaluator import runs_at_compile_time
 from tilewright.frontend.hints import CrossCoreSlot, Optimization, Split, cross_core_slot, split
 from tilewright.frontend.surface import (
@@ -107,9 +109,6 @@ PL: dict[str, Any] = {
     **HINTS,
     **HEADS,
     **_words(),
-    "function": function,
-    "program": program,
-    "inline": inline,
     "AUTO": AUTO,
     "loop": OpNamespace("pl.loop", _loop_words()),
     "op": OpNamespace("pl.op"),
@@ -123,14 +122,34 @@ PLD: dict[str, Any] = {
     "CommCtx": A.CommCtx,
 }
 
+LATE: Mapping[str, str] = {
+    "function": "decorators",
+    "inline": "decorators",
+    "program": "decorators",
+}
+"""What else `pl` holds, with the module that is imported when the name is first wanted."""
+
 runs_at_compile_time(A.tensor_view, A.tile_view, A.dynamic, MemRef, split, cross_core_slot)
-register_names("pl", lambda: PL)
+register_names("pl", lambda: (*PL, *LATE))
 register_names("pld", lambda: PLD)
+
+
+def late_word(name: str) -> Any:
+    """The word of LATE that is called so."""
+    return getattr(getattr(room, LATE[name]), name)
+
+
+def late_path(value: Any) -> str | None:
+    """The path of a word of LATE, or None; imports nothing."""
+    if not isinstance(value, FunctionType):
+        return None
+    home = f"{room.__name__}.{LATE.get(value.__name__)}"
+    return f"pl.{value.__name__}" if value.__module__ == home else None
 
 
 def pl_namespace() -> OpNamespace:
     """`pl` as an object, for texts that are read without importing the module."""
-    return OpNamespace("pl", PL)
+    return OpNamespace("pl", PL | {name: late_word(name) for name in LATE})
 
 
 def pld_namespace() -> OpNamespace:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import tilewright.ir as room
 from tilewright.ir.affine import Symbol
 from tilewright.ir.enums import Effect, FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import Type
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
 Attr = Any
 
-_PRINTERS: list[Callable[..., str]] = []
-
-
-def install_printer(printer: Callable[..., str]) -> None:
-    """Called once by the printer module, so that nodes can print themselves."""
-    _PRINTERS[:] = [printer]
-
 
 class Printable:
     """A node that prints as Python."""
@@ -34,7 +28,7 @@ class Printable:
 
     def as_python(self, prefix: str = "pl", concise: bool = False) -> str:
         """This node as Python text; `concise` omits the types of intermediate values."""
-        return _PRINTERS[0](self, prefix, concise)
+        return room.printing.text_of(self, prefix, concise)
 
     def __str__(self) -> str:
         return formatted(self.as_python())

@@ -18,15 +18,16 @@ from tilewright.errors import (
 from tilewright.frontend.annotations import Tensor, Tile
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.inline import InlineFunction, expand
+from tilewright.frontend.matching import Matcher
+from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import FRAMEWORK_KEYWORDS, emit_function_call
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee, word
 from tilewright.frontend.parse.tasks import call_submit
-from tilewright.frontend.surface import as_attr, described
-from tilewright.frontend.typing import Matcher
 from tilewright.frontend.values import constant, is_number, literal_of
 from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT
 from tilewright.ir.affine import Symbol, equal, substitute, symbols
+from tilewright.ir.conformance import described
 from tilewright.ir.core import Value
 from tilewright.ir.types import (
     Dim,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.frontend.annotations import Directed, DynVar
-from tilewright.frontend.inline import InlineFunction
+from tilewright.frontend.namespace import Callee
 from tilewright.ir.affine import Symbol, symbols
 from tilewright.ir.core import Function
 from tilewright.ir.types import TupleType, Type
@@ -20,7 +20,7 @@ from tilewright.runtime.views import describe_value
 
 def is_callee(value: Any) -> bool:
     """True for functions and inline helpers of the parsed style that are no @pl.jit helpers."""
-    return isinstance(value, (InlineFunction, Function))
+    return isinstance(value, (Callee, Function))
 
 
 class FactWriter:

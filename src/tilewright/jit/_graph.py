@@ -12,9 +12,9 @@ from typing import Any, Literal
 from tilewright.dataclass import dataclass
 from tilewright.external import Sources
 from tilewright.frontend.annotations import Directed, InOut, Out
-from tilewright.frontend.decorators import annotations_of
-from tilewright.frontend.function import Options
+from tilewright.frontend.capture import annotations_of
 from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.options import Options
 from tilewright.ir.enums import ParamDirection
 from tilewright.jit import _ast_analysis, _source, _specialize_values
 from tilewright.jit._arguments import (

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Any
 
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.namespace import MISSING, did_you_mean
+from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.suggestions import did_you_mean
 from tilewright.jit import _specialize_values
 from tilewright.jit._facts import is_callee
 from tilewright.jit._graph import Member, Stranger

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgpack
 
 import tilewright.jit as room
-from tilewright import abi
+from tilewright import abi, cache, settings
 from tilewright.abi import Manifest, Signature
-from tilewright.cache import CacheConfig, Entry, State, Store, stats
+from tilewright.cache import CacheConfig, Entry, Reader, State, stats
 from tilewright.cache.compiler import compiler_identity
 from tilewright.cache.machine import machine_identity
+from tilewright.cache.reader import read_whole
 from tilewright.ir.core import Program
 from tilewright.jit.artifact import Artifact, Generated
 from tilewright.jit.cache import Key
 from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.signature import Calling
-from tilewright.target import ISA_ENVIRONMENT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 Make = Callable[[], tuple[Program, Generated]]
@@ -39,39 +42,41 @@ def obtain(key: Key, config: CacheConfig, make: Make, *, bypass: str | None = No
     if bypass is not None:
         stats.note_bypass(bypass)
         return _build(make)
-    store = Store(config.directory, readonly=config.readonly, max_bytes=config.max_bytes)
-    whole = persistent_key(key, config, store)
-    found = _find_ready(store, whole)
+    reader = Reader(config.directory, readonly=config.readonly)
+    whole = persistent_key(key, config, reader)
+    found = _find_ready(reader, whole)
     if found is not None:
         return found
+    store = cache.Store(config.directory, readonly=config.readonly, max_bytes=config.max_bytes)
+    store.rejected |= reader.rejected
     with store.building(whole.digest):
         return _find_ready(store, whole) or _make_and_publish(store, whole, make)
 
 
-def _find_ready(store: Store, key: Key) -> Artifact | None:
+def _find_ready(reader: Reader, key: Key) -> Artifact | None:
     start = time.perf_counter_ns()
-    entry = store.find(key.digest, State.READY)
-    artifact = None if entry is None else _read(store, entry, _restored)
+    entry = reader.find(key.digest, State.READY)
+    artifact = None if entry is None else _read(reader, entry, _restored)
     stats.count("lookup_ns", time.perf_counter_ns() - start)
     if artifact is not None:
         stats.count("ready_hits")
     return artifact
 
 
-def _find_generated(store: Store, key: Key) -> Generated | None:
-    entry = store.find(key.digest, State.GENERATED)
-    generated = None if entry is None else _read(store, entry, _generated)
+def _find_generated(reader: Reader, key: Key) -> Generated | None:
+    entry = reader.find(key.digest, State.GENERATED)
+    generated = None if entry is None else _read(reader, entry, _generated)
     if generated is not None:
         stats.count("generated_hits")
     return generated
 
 
-def _read(store: Store, entry: Entry, read: Callable[[Entry], T]) -> T | None:
+def _read(reader: Reader, entry: Entry, read: Callable[[Entry], T]) -> T | None:
     """What an entry holds; None, and the entry counts as damaged, when it lacks something."""
     try:
         return read(entry)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        store.reject(entry.digest, entry.state, f"it lacks what this version reads: {error!r}")
+        reader.reject(entry.digest, entry.state, f"it lacks what this version reads: {error!r}")
         return None
 
 
@@ -86,7 +91,7 @@ def _generated(entry: Entry) -> Generated:
     return Generated(manifest.name, calling, manifest, entry.payloads["text"].decode())
 
 
-def _make_and_publish(store: Store, key: Key, make: Make) -> Artifact:
+def _make_and_publish(store: cache.Store, key: Key, make: Make) -> Artifact:
     """Text first, then machine code: who dies or fails in between leaves the text."""
     program: Program | None = None
     generated = _find_generated(store, key)
@@ -132,12 +137,12 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
         "extents": list(generated.calling.extents),
         "manifest": generated.manifest.to_json(),
     }
-    payloads = {"facts": json.dumps(facts).encode(), **payloads}
+    payloads = {"facts": cast(bytes, msgpack.packb(facts)), **payloads}
     return Entry(key.digest, state, key.parts, payloads, details=key.details)
 
 
 def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
-    facts = json.loads(entry.payloads["facts"])
+    facts = cast("dict[str, Any]", msgpack.unpackb(entry.payloads["facts"]))
     signature = Signature.from_json(facts["signature"])
     calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
     return calling, Manifest.from_json(facts["manifest"])
@@ -146,14 +151,14 @@ def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
 # ---- identity ------------------------------------------------------------------------------------
 
 
-def persistent_key(key: Key, config: CacheConfig, store: Store) -> Key:
+def persistent_key(key: Key, config: CacheConfig, reader: Reader) -> Key:
     """A request's key with everything else that an artifact of another process depends on."""
     return key.extended(
         (
-            ("compiler", compiler_identity(store)),
+            ("compiler", compiler_identity(reader)),
             ("abi", str(abi.VERSION)),
             ("machine", machine_identity()),
-            ("instruction set", os.environ.get(ISA_ENVIRONMENT, "")),
+            ("instruction set", settings.TARGET_ISA.read()),
             ("extra sources", _digest_of(config.extra_source_paths)),
             ("extra fingerprint", config.extra_fingerprint or ""),
         )
@@ -164,7 +169,7 @@ def _digest_of(paths: tuple[str | Path, ...]) -> str:
     state = hashlib.sha256()
     for path in paths:
         try:
-            state.update(Path(path).read_bytes())
+            state.update(read_whole(os.fspath(path)))
         except OSError as error:
             raise ValueError(
                 f"CacheConfig.extra_source_paths: {str(path)!r} cannot be read ({error.strerror}); "

@@ -6,13 +6,12 @@ import builtins
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from enum import EnumMeta
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
 from tilewright.dataclass import dataclass
 from tilewright.frontend.namespace import MISSING, Namespace, Snapshot
-from tilewright.frontend.surface import OpNamespace
+from tilewright.frontend.surface import is_language, member
 from tilewright.runtime.variants import Guard, dict_version
 
 Path = tuple[str, ...]
@@ -98,7 +97,7 @@ class FunctionNames:
         resolution = Resolution(value, self._guards(name, value))
         for attribute in attributes:
             if is_language(value):
-                value = getattr(value, attribute, MISSING)
+                value = member(value, attribute, MISSING)
             elif isinstance(value, (ModuleType, type)):
                 value = self._member(resolution, value, attribute)
             else:
@@ -150,13 +149,6 @@ def _spaces(owner: ModuleType | type) -> list[dict[str, Any]]:
     behind: Any = [gc.get_referents(vars(base)) for base in owner.__mro__]  # vars() is a proxy
     is_known = all(len(found) == 1 and isinstance(found[0], dict) for found in behind)
     return [space for (space,) in behind] if is_known else []
-
-
-def is_language(owner: Any) -> bool:
-    """True for `pl` and `pld`, their namespaces and enumerations, whose names never change."""
-    if isinstance(owner, ModuleType):
-        return hasattr(owner, "__surface__")
-    return isinstance(owner, (OpNamespace, EnumMeta))
 
 
 def is_builtin(path: Path, value: Any) -> bool:

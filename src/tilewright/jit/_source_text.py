@@ -13,7 +13,7 @@ from tilewright.dataclass import dataclass
 from tilewright.frontend.annotations import DynVar
 from tilewright.frontend.capture import FunctionNode
 from tilewright.frontend.evaluator import BINARY
-from tilewright.frontend.function import Options
+from tilewright.frontend.options import Options
 from tilewright.ir.affine import symbols
 from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.types import TupleType, Type

@@ -13,9 +13,8 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.parse.parser import surface_path
-from tilewright.frontend.surface import OpName, OpNamespace, Word
-from tilewright.frontend.vocabulary import DISTRIBUTED_ENUMS, ENUMS, PL, PLD
+from tilewright.frontend.surface import OpName, OpNamespace, Word, surface_path
+from tilewright.frontend.vocabulary import DISTRIBUTED_ENUMS, ENUMS, PL, PLD, late_path
 from tilewright.ir.types import Type
 
 SURFACES = frozenset({"pl", "pld"})
@@ -77,7 +76,7 @@ def _render_name(value: Any) -> str | None:
         return surface_path(value)
     if isinstance(value, Type):
         return value.as_python()
-    return _word_names().get(id(value)) or _render_hint(value)
+    return _word_names().get(id(value)) or late_path(value) or _render_hint(value)
 
 
 @cache

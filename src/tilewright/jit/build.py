@@ -19,7 +19,7 @@ from tilewright.errors import (
 from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.jit.artifact import Artifact, Generated, Timings
 from tilewright.jit.kernels import InterpretedKernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
@@ -27,11 +27,13 @@ from tilewright.jit.signature import calling_of, calling_of_lowered
 from tilewright.ops import control, external, host
 from tilewright.passes import pipeline
 from tilewright.passes.context import (
+    PassContext,
+    VerificationLevel,
+)
+from tilewright.passes.instruments import (
     DumpInstrument,
     Instrument,
-    PassContext,
     ReportInstrument,
-    VerificationLevel,
 )
 from tilewright.runtime.config import PassDumpLevel
 from tilewright.target import Target

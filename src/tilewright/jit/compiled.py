@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tilewright.jit as room
-from tilewright.abi import Manifest, ScalarParam, Signature, TensorParam
+from tilewright.abi import ScalarParam, Signature, TensorParam
 from tilewright.boundary import public_entry
 from tilewright.errors import (
     ArgumentCountMismatch,
@@ -18,8 +16,6 @@ from tilewright.errors import (
     ShapeMismatch,
 )
 from tilewright.ir.core import Program
-from tilewright.ir.serialize import deserialize, serialize
-from tilewright.jit import output
 from tilewright.jit.artifact import Artifact
 from tilewright.jit.kernels import Kernel, NativeKernel
 from tilewright.jit.options import CompileOptions, require_run_config
@@ -27,6 +23,9 @@ from tilewright.jit.signature import Calling
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Guard, Variant
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class CompiledProgram(Launcher):
@@ -291,43 +290,21 @@ class CompiledProgram(Launcher):
     def output_dir(self) -> Path:
         """Where its files are; written when first asked for."""
         if self._output_dir is None:
-            self.save(output.allocate_directory(self.name))
+            self.save(room.saving.output.allocate_directory(self.name))
         assert self._output_dir is not None
         return self._output_dir
 
     def save(self, directory: str | Path) -> Path:
         """Writes the program, the object and what is known about it."""
-        path = Path(directory)
-        path.mkdir(parents=True, exist_ok=True)
+        path = room.saving.Path(directory)
+        room.saving.save(self, path)
         self._output_dir = path
-        if self.program is not None:
-            text = self.program.as_python()
-            (path / "program.py").write_text(text, encoding="utf-8")
-        for each in self.entries:
-            each.write_to(path)
         return path
-
-    def write_to(self, path: Path) -> None:
-        """Writes this function's own files."""
-        kernel = self.kernel
-        data = kernel.data if isinstance(kernel, NativeKernel) else None
-        program = serialize(self.program) if self.program is not None else None
-        facts = output.facts_of(
-            self.signature,
-            kernel.manifest,
-            scalars=list(self.in_place.scalars),
-            extents=list(self.in_place.extents),
-            saved=time.time(),
-        )
-        output.write_kernel(path, self.name, data, program, facts)
-        if self.artifact.text is not None:
-            (path / f"{self.name}.ll").write_text(self.artifact.text, encoding="utf-8")
 
     @staticmethod
     def from_dir(directory: str | Path) -> CompiledProgram:
         """The compiled program whose files are in a directory; raises ToolchainError."""
-        path = Path(directory)
-        return joined([_load(path, name) for name in output.kernel_names(path)])
+        return joined(room.saving.load(room.saving.Path(directory)))
 
 
 class SeveralEntries(CompiledProgram):
@@ -365,16 +342,3 @@ def joined(entries: Sequence[CompiledProgram]) -> CompiledProgram:
     for entry in entries:
         chosen.add_entry(entry)
     return chosen
-
-
-def _load(path: Path, name: str) -> CompiledProgram:
-    data, saved, facts = output.read_kernel(path, name)
-    signature = Signature.from_json(facts["signature"])
-    calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
-    program = deserialize(saved) if saved is not None else None
-    assert program is None or isinstance(program, Program)
-    if data is None:
-        assert program is not None
-        return CompiledProgram(room.build.interpreted(program, name), output_dir=path)
-    kernel = NativeKernel(data, signature, Manifest.from_json(facts["manifest"]))
-    return CompiledProgram(Artifact(name, calling, kernel, program), output_dir=path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+import tilewright.frontend as frontend
 import tilewright.jit as room
 from tilewright.boundary import public_entry
 from tilewright.cache import CacheConfig, current_config, stats
@@ -22,22 +23,19 @@ from tilewright.errors import (
 from tilewright.external import Sources
 from tilewright.frontend import capture
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.decorators import inline_of
-from tilewright.frontend.function import Options
+from tilewright.frontend.options import Options
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.spans import current_span
-from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.garbage import without_collections
 from tilewright.ir.core import Program
 from tilewright.ir.enums import FunctionType as FunctionKind
 from tilewright.ir.enums import Level, Role
-from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import TileType, Type
 from tilewright.jit import (
     _arguments,
     _graph,
     _persistent,
     cache,
-    explaining,
 )
 from tilewright.jit._arguments import BoundCall, SignatureInfo
 from tilewright.jit._ast_analysis import DynamicAxis
@@ -175,7 +173,7 @@ class JITFunction(Launcher):
         Nothing is compiled. Raises what the request itself would raise before compiling.
         """
         request = self._request(args, kwargs, config)
-        return explaining.explain_request(
+        return room.explaining.explain_request(
             self.name, request.key, tuple(self._compiled), request.options.fresh
         )
 
@@ -206,10 +204,12 @@ class JITFunction(Launcher):
         """In a traced kernel a helper is expanded; what takes arrays can be launched."""
         if self.definition.kind == "inline":
             ctx.watch.enter(self.definition.function)
+            inline_of = frontend.decorators.inline_of
             helper = inline_of(self.definition.function, self.definition.enclosing)
             bound = inspect.signature(self.definition.function).bind(*args, **kwargs)
             bound.apply_defaults()
             return helper.expand_into(ctx, tuple(bound.arguments.values()))
+        nki_tensor = frontend.trace.tensors.nki_tensor
         if any(isinstance(each, nki_tensor) for each in (*args, *kwargs.values())):
             raise InvalidOperationError(
                 f"'{self.name}' is launched by itself and is not part of a traced kernel",
@@ -528,20 +528,20 @@ class Jit:
         )
 
         def make(func: Any) -> JITFunction:
-            home = Path(func.__code__.co_filename).parent
-            paths = [(home / name).resolve() for name in chosen]
-            folders = tuple(str((home / name).resolve()) for name in include_dirs)
+            home = os.path.dirname(func.__code__.co_filename)
+            paths = [os.path.realpath(os.path.join(home, name)) for name in chosen]
+            folders = tuple(os.path.realpath(os.path.join(home, name)) for name in include_dirs)
             for path in paths:
-                if not path.is_file():
+                if not os.path.isfile(path):
                     raise ValueError(f"the source of '{func.__name__}' does not exist: {path}")
             kind = FunctionKind.AIC if core_type == "aic" else FunctionKind.AIV
             attrs: dict[str, Any] = {"include_dirs": folders} if folders else {}
             if core_type == "mixed":
-                attrs["vector_source"] = str(paths[1])
+                attrs["vector_source"] = paths[1]
             if dual_aiv_dispatch and core_type != "aic":
                 attrs["vector_lanes"] = True
-            options = Options(kind, attrs=attrs, external_source=str(paths[0]))
-            sources = tuple(Sources(str(path), folders) for path in paths)
+            options = Options(kind, attrs=attrs, external_source=paths[0])
+            sources = tuple(Sources(path, folders) for path in paths)
             return _decorate(func, "extern", options, frame, facts, sources)
 
         return make

@@ -48,7 +48,7 @@ def compile_program(
         raise TypeError(f"a Program or a Function is compiled, not {program!r}")
     options = options or resolve_options(RunConfig(**config) if config else None)
     names = [entry] if entry is not None else entry_names(program)
-    directory = options.output_dir
+    directory = None if options.output_dir is None else Path(options.output_dir)
     if directory is None and options.is_fresh:
         directory = output.allocate_directory(program.name)
     report(program, options)

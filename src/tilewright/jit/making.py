@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ToolchainError, UnsupportedFeatureError
+from tilewright.garbage import without_collections
 from tilewright.ir.core import Program
-from tilewright.ir.garbage import without_collections
 from tilewright.jit import _call_binding, driver, placement, specializer
 from tilewright.jit.artifact import Generated, SeveralKernels
 from tilewright.jit.build import generate, lower

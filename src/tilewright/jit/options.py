@@ -6,7 +6,6 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from tilewright import settings
@@ -58,7 +57,7 @@ class CompileOptions:
     dump: PassDumpLevel = PassDumpLevel.NONE
     dump_ptoas: bool = False
     profiling: bool = False
-    output_dir: Path | None = None
+    output_dir: str | None = None
     verification_level: VerificationLevel | None = None
     diagnostic_phase: DiagnosticPhase | None = None
     disabled_diagnostics: DiagnosticCheckSet | None = None
@@ -203,10 +202,8 @@ def _or(explicit: bool | None, default: bool) -> bool:
     return default if explicit is None else explicit
 
 
-def _output_dir(config: RunConfig) -> Path | None:
-    if config.save_kernels_dir:
-        return Path(config.save_kernels_dir)
-    return settings.PROG_BUILD_DIR.read()
+def _output_dir(config: RunConfig) -> str | None:
+    return config.save_kernels_dir or settings.PROG_BUILD_DIR.read()
 
 
 def _fresh_reason(options: CompileOptions, context: PassContext | None) -> str:

@@ -1,30 +1,38 @@
 """The parsed style: `import tilewright.language as pl`.
 
 Types, enumerations, decorators and statement words are listed here; operations (`pl.add`,
-`pl.tile.load`, ...) are the public spellings of the pages in `tilewright.ops`.
+`pl.tile.load`, ...) are the public spellings of the pages in `tilewright.ops`, which are imported
+when the first of them is wanted by Python, or by the parser.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright import ops as _ops
-from tilewright.errors.terminal import show_parser_errors as _show_parser_errors
-from tilewright.frontend.surface import find_name as _find_name
-from tilewright.frontend.surface import names_under as _names_under
-from tilewright.frontend.text import loads, loads_program, parse, parse_program
-from tilewright.frontend.vocabulary import PL as _PL
-from tilewright.jit import RUNTIME, constexpr, jit
+from tilewright.garbage import without_collections as _without_collections
+
+with _without_collections():
+    import tilewright.frontend as _frontend
+    from tilewright.errors.terminal import show_parser_errors as _show_parser_errors
+    from tilewright.frontend.vocabulary import LATE as _LATE
+    from tilewright.frontend.vocabulary import PL as _PL
+    from tilewright.frontend.vocabulary import late_word as _late_word
+    from tilewright.jit import RUNTIME, constexpr, jit
 
 __surface__ = "pl"
-_REGISTERED = _ops.__all__
+_TEXT = ("loads", "loads_program", "parse", "parse_program")
 
 globals().update(_PL)
 _show_parser_errors()
 
 
 def __getattr__(name: str) -> Any:
-    found = None if name.startswith("__") else _find_name(f"pl.{name}")
+    if name in _LATE:
+        found = _late_word(name)
+    elif name in _TEXT:
+        found = getattr(_frontend.text, name)
+    else:
+        found = None if name.startswith("__") else _frontend.operations.find_name(f"pl.{name}")
     if found is None:
         raise AttributeError(f"module 'tilewright.language' has no attribute '{name}'")
     globals()[name] = found
@@ -32,8 +40,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_names_under("pl")})
+    return sorted({*globals(), *_LATE, *_TEXT, *_frontend.operations.names_under("pl")})
 
 
-__all__ = ["RUNTIME", "constexpr", "jit", "loads", "loads_program", "parse", "parse_program"]
-__all__ += _PL.keys()  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["RUNTIME", "constexpr", "jit"]
+__all__ += [*_PL, *_LATE, *_TEXT]  # pyright: ignore[reportUnsupportedDunderAll]

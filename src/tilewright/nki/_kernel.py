@@ -15,7 +15,7 @@ from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.nki._answers import MISSED, Answers, Entry
 from tilewright.nki._launch import CompiledLaunch
-from tilewright.passes.fit import LARGEST_SHOWN, Fit, fit
+from tilewright.passes.fitting import LARGEST_SHOWN, Fit, fit
 from tilewright.runtime.views import NotAnArray, view_array
 
 MAX_FORMS = 64

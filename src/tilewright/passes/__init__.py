@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tilewright.choices import MemoryPlanner, OptimizationStrategy, PassDumpLevel, RuntimeKind
-from tilewright.passes.context import (
-    CallbackInstrument,
-    DiagnosticCheck,
-    DiagnosticCheckSet,
-    DiagnosticPhase,
-    DiagnosticSeverity,
-    DumpInstrument,
-    Instrument,
-    PassContext,
-    ReportInstrument,
-    TimingInstrument,
-    VerificationInstrument,
-    VerificationLevel,
-)
-from tilewright.passes.fit import fit
+from tilewright.late import late
+
+if TYPE_CHECKING:
+    from tilewright.passes.context import (
+        DiagnosticCheck,
+        DiagnosticCheckSet,
+        DiagnosticPhase,
+        DiagnosticSeverity,
+        PassContext,
+        VerificationLevel,
+    )
+    from tilewright.passes.fitting import fit
+    from tilewright.passes.instruments import (
+        CallbackInstrument,
+        DumpInstrument,
+        Instrument,
+        ReportInstrument,
+        TimingInstrument,
+        VerificationInstrument,
+    )
+
 
 _MANAGED = ("Pass", "PassManager", "PassPipeline", "create_function_pass", "create_program_pass")
-
-
-def __getattr__(name: str) -> Any:
-    """What runs passes is imported when it is first named, with all of them."""
-    if name in _MANAGED:
-        return getattr(importlib.import_module("tilewright.passes.manager"), name)
-    raise AttributeError(f"module 'tilewright.passes' has no attribute '{name}'")
 
 
 __all__ = [
@@ -51,3 +49,7 @@ __all__ = [
     "VerificationLevel",
     "fit",
 ]
+
+__getattr__, __dir__ = late(
+    __name__, (*__all__, *_MANAGED), ("context", "instruments", "fitting", "manager")
+)

@@ -7,9 +7,10 @@ number of waits. The end of the task waits for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.abi import WAIT_VALUES
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT32
 from tilewright.ir.affine import Expr, Symbol, as_expr
 from tilewright.ir.core import Operation, Value

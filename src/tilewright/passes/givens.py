@@ -9,9 +9,10 @@ vector lanes return the first one's goes out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.builder import Builder

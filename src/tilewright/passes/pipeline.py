@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.garbage import without_collections
 from tilewright.ir.core import Program
-from tilewright.ir.garbage import without_collections
 from tilewright.passes import contract, external, meetings, ranks, regions, scans, single
 from tilewright.passes.context import (
-    Instrument,
     PassContext,
-    VerificationInstrument,
     VerificationLevel,
 )
 from tilewright.passes.drop_carries import drop_carries
 from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.inline_calls import inline_calls
+from tilewright.passes.instruments import Instrument, VerificationInstrument
 from tilewright.passes.join_rows import join_rows
 from tilewright.passes.join_strips import join_strips
 from tilewright.passes.merge_products import merge_products

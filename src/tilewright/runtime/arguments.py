@@ -8,9 +8,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cache
 from typing import Any, NoReturn, cast
 
-import ml_dtypes
 import numpy as np
 
 from tilewright.abi import (
@@ -50,7 +50,6 @@ from tilewright.runtime.views import (
 )
 
 _SHARING_WORK: Any = 100_000  # what numpy may try before an overlap counts as one
-_SMALL_FLOATS = frozenset(d.numpy.type for d in ALL_DTYPES if d.is_float() and d.bits <= 16)
 
 
 @dataclass(slots=True)
@@ -335,9 +334,15 @@ def _as_number(value: Any, dtype: DType) -> int | float:
         raise TypeError
     if not dtype.is_float():
         return operator.index(value)
-    if isinstance(value, (int, float, np.integer, np.floating)) or type(value) in _SMALL_FLOATS:
+    if isinstance(value, (int, float, np.integer, np.floating)) or type(value) in _small_floats():
         return float(cast(Any, value))
     raise TypeError
+
+
+@cache
+def _small_floats() -> frozenset[type[Any]]:
+    """The scalar types of numpy's extensions, which derive from none of its own."""
+    return frozenset(d.numpy.type for d in ALL_DTYPES if d.is_float() and d.bits <= 16)
 
 
 def _unwrap(value: Any) -> Any:
@@ -354,6 +359,8 @@ def _spell(dtype: DType) -> str:
 
 def _spell_range(dtype: DType) -> str:
     if dtype.is_float():
+        import ml_dtypes
+
         limits = cast(Any, ml_dtypes).finfo(dtype.numpy)
         return f"magnitudes up to {float(limits.max):g}"
     low, high = integer_range(dtype)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from tilewright.abi import CTX, Fault
 from tilewright.runtime.assembler import Function, Module, Word
-from tilewright.runtime.records import CTX_MAIN_THREAD, PROCESS, SIGACTION_WORDS
-
-PROCESS_SYMBOL = "tilewright_process"
-OLD_ACTION_SYMBOL = "tilewright_old_action"
+from tilewright.runtime.records import (
+    CTX_MAIN_THREAD,
+    OLD_ACTION_SYMBOL,
+    PROCESS,
+    PROCESS_SYMBOL,
+    SIGACTION_WORDS,
+)
 
 _SIGINT, _SA_SIGINFO, _SA_ONSTACK = 2, 4, 0x08000000
 _LAST_FLAGS_WORD = 17  # struct sigaction: handler, 16 words of mask, then flags

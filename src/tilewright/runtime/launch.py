@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import tilewright.runtime as room
 from tilewright.abi import Fault, Manifest, Signature
 from tilewright.boundary import public_entry
 from tilewright.errors import CancelledError, InternalError
@@ -17,7 +18,6 @@ from tilewright.runtime.code import Code
 from tilewright.runtime.context import Context, current_context
 from tilewright.runtime.faults import format_prints
 from tilewright.runtime.native import native_runner
-from tilewright.runtime.stage import run_as_participant
 from tilewright.runtime.stub import Launcher
 from tilewright.runtime.variants import Variant
 
@@ -109,7 +109,7 @@ def _run(code: Code, prepared: Prepared, context: Context) -> int:
 def _run_words(code: Code, words: int, context: Context, estimate: float) -> int:
     if code.manifest.communicates:
         run = partial(_run_here, code, words, context, math.inf)
-        return run_as_participant(run, context, code.manifest)
+        return room.stage.run_as_participant(run, context, code.manifest)
     return _run_here(code, words, context, estimate)
 
 

@@ -13,22 +13,14 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import CellType
 from typing import Any
 
 import numpy as np
 
-from tilewright import abi, settings
-from tilewright.runtime import (
-    assembler,
-    entry,
-    entry_outputs,
-    entry_pool,
-    entry_run,
-    process,
-    records,
-)
+import tilewright.runtime as room
+from tilewright import settings
+from tilewright.runtime import process, records
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
 from tilewright.runtime.records import CELL_CONTENTS, FLOAT_VALUE, INSTANCE, LIST, NDARRAY
@@ -127,13 +119,20 @@ def _probe_allocator() -> bool:
 # ---- loading -------------------------------------------------------------------------------------
 
 
+_STUB_SOURCES = (
+    "../abi.py", "assembler.py", "entry.py", "entry_outputs.py", "entry_pool.py", "entry_run.py",
+    "records.py",
+)  # fmt: skip
+"""What the stub is made of; these modules are imported when it is not kept yet."""
+
+
 @cache
 def load_stub() -> LoadedObject:
     """The stub in memory: from the cache directory, or compiled now and kept there."""
     _fill_process_table()
     symbols = {name: function_address(name) for name in _PYTHON_FUNCTIONS.split()}
-    symbols[entry_run.PROCESS_SYMBOL] = process.TABLE_ADDRESS
-    symbols[entry_run.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
+    symbols[records.PROCESS_SYMBOL] = process.TABLE_ADDRESS
+    symbols[records.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
     image = load_object(_stub_object(), symbols)
     api.Py_IncRef(image)  # never unloaded: instances and threads point into it to the last
     return image
@@ -161,48 +160,51 @@ def _stub_object() -> bytes:
     kept = _read_checked(path) if path else None
     if kept is not None:
         return kept
-    made = compile_text(entry.stub_text())
+    made = compile_text(room.entry.stub_text())
     if path and not settings.CACHE_READONLY.read():
         _write_checked(path, made)
     return made
 
 
-def _stub_path() -> Path | None:
+def _stub_path() -> str | None:
     """Where the stub is kept; its name says what it was made from."""
     if settings.CACHE.find() is not None and not settings.CACHE.read():
         return None
     digest = hashlib.sha256(sys.version.encode())
     try:
-        for module in (abi, assembler, entry, entry_outputs, entry_pool, entry_run, records):
-            digest.update(Path(str(module.__file__)).read_bytes())
+        for name in _STUB_SOURCES:
+            with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
+                digest.update(file.read())
     except OSError:
         return None
-    return cache_directory() / f"entry-stub-{digest.hexdigest()[:24]}.o"
+    return os.path.join(cache_directory(), f"entry-stub-{digest.hexdigest()[:24]}.o")
 
 
-def cache_directory() -> Path:
+def cache_directory() -> str:
     """The user's directory of compiled things; kernels have one of their own (`cache/`)."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "tilewright"
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "tilewright")
 
 
-def _read_checked(path: Path) -> bytes | None:
+def _read_checked(path: str) -> bytes | None:
     """What `_write_checked` wrote, None when it is absent or damaged."""
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except OSError:
         return None
     digest, body = data[:32], data[32:]
     return body if hashlib.sha256(body).digest() == digest else None
 
 
-def _write_checked(path: Path, body: bytes) -> None:
+def _write_checked(path: str, body: bytes) -> None:
     """Keep bytes with their digest, atomically; a directory that cannot be written is no error."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-        unfinished.write_bytes(hashlib.sha256(body).digest() + body)
-        unfinished.replace(path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}"
+        with open(unfinished, "wb") as file:
+            file.write(hashlib.sha256(body).digest() + body)
+        os.replace(unfinished, path)
     except OSError:
         return
 

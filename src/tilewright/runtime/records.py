@@ -156,6 +156,8 @@ PROCESS = _words(
     *(f"exchange_{what}_{i}" for i in range(EXCHANGE_TYPES) for what in ("type", "table")),
 )
 PROCESS_SIZE = 8 * len(PROCESS)
+PROCESS_SYMBOL = "tilewright_process"
+OLD_ACTION_SYMBOL = "tilewright_old_action"
 SIGACTION_WORDS = 19
 
 CTX_MAIN_THREAD = 1  # bit of the context's `flags`

@@ -9,8 +9,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+import tilewright.runtime as room
 from tilewright.runtime.native import TP_FLAGS, missing_assumption, stub_address
-from tilewright.runtime.pool import require_pool
 from tilewright.runtime.pyapi import api, function_address
 from tilewright.runtime.records import INSTANCE, INSTANCE_SIZE, MAX_VARIANTS
 from tilewright.runtime.variants import Variant
@@ -105,7 +105,7 @@ class Launcher(_native_base()):  # type: ignore[misc]
     def set_variants(self, variants: Sequence[Variant]) -> None:
         """What to try, in this order; those the stub cannot serve are left to the slow path."""
         if any(v.code.manifest.parallel for v in variants):
-            require_pool()
+            room.pool.require_pool()
         fast = tuple(v for v in variants if v.address)[:MAX_VARIANTS]
         entry = stub_address("entry") if fast else 0
         if not entry:

@@ -353,7 +353,7 @@ def _flags(param: TensorParam) -> int:
 
 
 def _dlpack_type(dtype: DType) -> int:
-    for (code, bits), storage in DLPACK_TYPES.items():
-        if storage == dtype.numpy:
+    for (code, bits), known in DLPACK_TYPES.items():
+        if known.numpy == dtype.numpy:
             return code | bits << 8 | 1 << 16
     return -1

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal, cast
 
-import ml_dtypes
 import numpy as np
 
+from tilewright import dtypes
 from tilewright.dataclass import dataclass
+from tilewright.dtypes import DType
 from tilewright.runtime.pyapi import capsule_pointer
 
 Family = Literal["numpy", "torch"]
@@ -195,16 +196,17 @@ _CPU_DEVICES = frozenset({1, 3, 11})  # plain, and host memory pinned for CUDA o
 _READ_ONLY = 1
 
 # (type code, bits) -> storage type; codes 7.. are DLPack's 8-bit and 4-bit floats
-DLPACK_TYPES: dict[tuple[int, int], Storage] = {
-    **{(0, 8 * n): np.dtype(f"i{n}") for n in (1, 2, 4, 8)},
-    **{(1, 8 * n): np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
-    **{(2, 8 * n): np.dtype(f"f{n}") for n in (2, 4, 8)},
-    (4, 16): np.dtype(ml_dtypes.bfloat16),
-    (6, 8): np.dtype(np.bool_),
-    (8, 8): np.dtype(ml_dtypes.float8_e4m3),
-    (10, 8): np.dtype(ml_dtypes.float8_e4m3fn),
-    (12, 8): np.dtype(ml_dtypes.float8_e5m2),
-    (14, 8): np.dtype(ml_dtypes.float8_e8m0fnu),
+DLPACK_TYPES: dict[tuple[int, int], DType] = {
+    **{(0, each.bits): each for each in (dtypes.INT8, dtypes.INT16, dtypes.INT32, dtypes.INT64)},
+    **{(1, each.bits): each for each in (dtypes.UINT8, dtypes.UINT16, dtypes.UINT32)},
+    (1, 64): dtypes.UINT64,
+    **{(2, each.bits): each for each in (dtypes.FP16, dtypes.FP32, dtypes.FP64)},
+    (6, 8): dtypes.BOOL,
+    (4, 16): dtypes.BF16,
+    (8, 8): dtypes.FP8E4M3,
+    (10, 8): dtypes.FP8E4M3FN,
+    (12, 8): dtypes.FP8E5M2,
+    (14, 8): dtypes.FP8E8M0,
 }
 
 
@@ -243,10 +245,10 @@ def _view_dltensor(tensor: _DLTensor, writable: bool, value: object, capsule: ob
     if dtype is None or tensor.lanes != 1:
         raise NotAnArray(f"a {type(value).__name__} of DLPack type {tensor.code}:{tensor.bits}")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    strides = _dlpack_strides(tensor, shape, dtype.itemsize)
+    strides = _dlpack_strides(tensor, shape, dtype.nbytes)
     address = (tensor.data or 0) + tensor.byte_offset
     family: Family = "torch" if is_torch(value) else "numpy"
-    return View(address, dtype, shape, strides, writable, family, (value, capsule))
+    return View(address, dtype.numpy, shape, strides, writable, family, (value, capsule))
 
 
 def _dlpack_strides(tensor: _DLTensor, shape: tuple[int, ...], size: int) -> tuple[int, ...]:

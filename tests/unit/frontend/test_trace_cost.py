@@ -11,8 +11,8 @@ import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
+from tilewright.garbage import without_collections
 from tilewright.ir import builder
-from tilewright.ir.garbage import without_collections
 
 X = np.ones((64, 256), np.float32)
 

@@ -12,7 +12,7 @@ from tilewright.errors import InternalError, VerificationError
 from tilewright.ir.core import Block, Value
 from tilewright.ir.equal import find_difference
 from tilewright.ir.rewrite import Cloner, RuleCloner, rewrite_function
-from tilewright.ir.serialize import VERSION
+from tilewright.ir.serializer import VERSION
 from tilewright.ops import arith, control, loop
 from unit.ir.programs import program, scaled_sum
 

@@ -22,7 +22,7 @@ import tilewright.language as pl
 from tilewright import errors
 from tilewright.jit import decorator, making
 from tilewright.passes import PassContext
-from tilewright.passes.context import Instrument
+from tilewright.passes.instruments import Instrument
 
 F32 = np.float32
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")

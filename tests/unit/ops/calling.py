@@ -8,7 +8,7 @@ import numpy as np
 
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.dtypes import DType
-from tilewright.frontend.surface import emit_call
+from tilewright.frontend.operations import emit_call
 from tilewright.interp import Interpreter
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Value

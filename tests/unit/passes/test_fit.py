@@ -16,7 +16,7 @@ from tilewright.errors import LimitExceeded, TilewrightError
 from tilewright.frontend.text import parse_program
 from tilewright.ir.affine import Symbol
 from tilewright.ops import elementwise
-from tilewright.passes.fit import Fit, fit
+from tilewright.passes.fitting import Fit, fit
 
 X = np.ones((128, 512), np.float32)
 ROW = 512 * 4

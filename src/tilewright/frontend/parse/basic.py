@@ -9,11 +9,12 @@ from typing import Any, cast
 from tilewright.dtypes import DType
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend.evaluator import Evaluator
+from tilewright.frontend.matching import check_annotation, refined
 from tilewright.frontend.parse import indexing
 from tilewright.frontend.parse.parser import FunctionParser, Yield, statement, word
 from tilewright.frontend.parse.parts import put_back
 from tilewright.frontend.parse.versions import tied_pairs
-from tilewright.frontend.typing import TypeEvaluator, check_annotation, refined
+from tilewright.frontend.typing import TypeEvaluator
 from tilewright.frontend.values import as_number, constant, fitted, is_number
 from tilewright.frontend.words import (
     COND,

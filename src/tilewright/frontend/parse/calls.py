@@ -8,12 +8,13 @@ from typing import Any
 
 from tilewright.errors import InvalidOperationError, ParserTypeError
 from tilewright.frontend.inline import InlineFunction, expand
+from tilewright.frontend.matching import Matcher
+from tilewright.frontend.operations import as_attr, emit_call
 from tilewright.frontend.parse.basic import is_word_call, refresh_arguments
 from tilewright.frontend.parse.kinds import meant
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee
 from tilewright.frontend.parse.parts import put_back, repeated_write, write_back
-from tilewright.frontend.surface import OpName, OpNamespace, as_attr, emit_call
-from tilewright.frontend.typing import Matcher
+from tilewright.frontend.surface import OpName, OpNamespace
 from tilewright.frontend.values import (
     as_number,
     constant,

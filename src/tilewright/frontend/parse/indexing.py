@@ -12,7 +12,7 @@ from tilewright.errors import (
     ShapeMismatch,
     UnsupportedFeatureError,
 )
-from tilewright.frontend.surface import emit_call
+from tilewright.frontend.operations import emit_call
 from tilewright.frontend.values import is_integer, is_number, is_scalar
 from tilewright.ir.affine import equal
 from tilewright.ir.core import Value

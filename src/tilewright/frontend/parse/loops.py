@@ -16,6 +16,7 @@ from typing import Any
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, DType
 from tilewright.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
+from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
 from tilewright.frontend.parse.liveness import Facts
@@ -30,7 +31,7 @@ from tilewright.frontend.parse.regions import (
 )
 from tilewright.frontend.parse.scopes import require_nesting
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
-from tilewright.frontend.surface import LoopWord, as_attr
+from tilewright.frontend.surface import LoopWord
 from tilewright.frontend.values import (
     as_number,
     constant,

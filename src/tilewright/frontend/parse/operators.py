@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.dtypes import BOOL
 from tilewright.errors import ParserTypeError, UnsupportedFeatureError
-from tilewright.frontend.surface import as_operand, emit_call
+from tilewright.frontend.operations import as_operand, emit_call
 from tilewright.frontend.values import constant, dtype_of, is_number, is_scalar, unify
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import OPS, OpDef

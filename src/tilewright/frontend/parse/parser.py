@@ -26,11 +26,12 @@ from tilewright.errors import (
 )
 from tilewright.errors.parsing import as_invalid_operation
 from tilewright.frontend.evaluator import Evaluator, is_compile_time_callable
-from tilewright.frontend.namespace import MISSING, Namespace, did_you_mean
+from tilewright.frontend.namespace import MISSING, Namespace
 from tilewright.frontend.parse import indexing, operators
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.versions import Versions, tied_pairs
-from tilewright.frontend.surface import OpName, Word, surface_path
+from tilewright.frontend.suggestions import did_you_mean
+from tilewright.frontend.surface import OpName, Word
 from tilewright.frontend.values import constant, emit_expr, is_number, literal_of
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.builder import Builder
@@ -587,6 +588,5 @@ __all__ = [
     "callee",
     "collected",
     "statement",
-    "surface_path",
     "word",
 ]

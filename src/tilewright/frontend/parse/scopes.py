@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
+from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, require_options
 from tilewright.frontend.parse.parser import FunctionParser, statement
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
-from tilewright.frontend.surface import LoopWord, ScopeWord, Word, as_attr
+from tilewright.frontend.surface import LoopWord, ScopeWord, Word
 from tilewright.frontend.values import is_scalar
 from tilewright.frontend.words import AT, SPLIT_AIV
 from tilewright.ir.core import Block, Value

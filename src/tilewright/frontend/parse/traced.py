@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ParserTypeError
+from tilewright.frontend.operations import emit_call
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import emit_function_call
 from tilewright.frontend.parse.parser import FunctionParser
-from tilewright.frontend.surface import emit_call
 from tilewright.frontend.trace.kernel import TraceKernel
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import ParamDirection

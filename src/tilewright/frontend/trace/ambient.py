@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tilewright import errors
 from tilewright.errors import ErrorPage, TilewrightError
-from tilewright.errors.nki_control import OUTSIDE_KERNEL
 from tilewright.frontend.trace.spans import current_span
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def nki_ctx() -> TraceContext:
     """
     ctx = nki_ctx_or_none()
     if ctx is None:
-        raise OUTSIDE_KERNEL()
+        raise errors.nki_control.OUTSIDE_KERNEL()
     return ctx
 
 

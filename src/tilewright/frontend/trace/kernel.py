@@ -27,10 +27,10 @@ from tilewright.frontend.trace.grid import GridDim, as_grid
 from tilewright.frontend.trace.guards import Guard
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.frontend.trace.sequences import as_entries, items_of
+from tilewright.garbage import without_collections
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
-from tilewright.ir.garbage import without_collections
 from tilewright.ir.types import ShapedType
 from tilewright.locks import make_lock
 from tilewright.ops.nki_dtypes import NAMES, find_dtype

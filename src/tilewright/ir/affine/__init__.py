@@ -1,48 +1,54 @@
 """The affine engine: dims, offsets, index maps, masks and loop bounds in one canonical form."""
 
-from tilewright.ir.affine.access import Access
-from tilewright.ir.affine.bounds import bounds, equal, less, less_equal
-from tilewright.ir.affine.constraints import Constraint, implies, infeasible
-from tilewright.ir.affine.expr import (
-    Atom,
-    Dim,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Operand,
-    Product,
-    Symbol,
-    as_expr,
-    ceildiv,
-    const,
-    maximum,
-    minimum,
-    remainders,
-    simplify,
-    symbol,
-)
-from tilewright.ir.affine.fold import Algebra, fold, product_of
-from tilewright.ir.affine.queries import (
-    coefficient,
-    evaluate,
-    evaluate_many,
-    exact_quotient,
-    solve_for,
-    subexpressions,
-    substitute,
-    symbols,
-    with_ranges,
-)
-from tilewright.ir.affine.questions import (
-    disjoint,
-    disjoint_across,
-    in_bounds,
-    is_identity,
-    same,
-    subset,
-)
-from tilewright.ir.affine.unknown import counting_unknown
+from typing import TYPE_CHECKING
+
+from tilewright.late import late
+
+if TYPE_CHECKING:
+    from tilewright.ir.affine.access import Access
+    from tilewright.ir.affine.bounding import bounds, equal, less, less_equal
+    from tilewright.ir.affine.constraints import Constraint, implies, infeasible
+    from tilewright.ir.affine.expr import (
+        Atom,
+        Dim,
+        Expr,
+        FloorDiv,
+        Max,
+        Min,
+        Operand,
+        Product,
+        Symbol,
+        as_expr,
+        ceildiv,
+        const,
+        maximum,
+        minimum,
+        remainders,
+        simplify,
+        symbol,
+    )
+    from tilewright.ir.affine.folding import Algebra, fold, product_of
+    from tilewright.ir.affine.queries import (
+        coefficient,
+        evaluate,
+        evaluate_many,
+        exact_quotient,
+        solve_for,
+        subexpressions,
+        substitute,
+        symbols,
+        with_ranges,
+    )
+    from tilewright.ir.affine.questions import (
+        disjoint,
+        disjoint_across,
+        in_bounds,
+        is_identity,
+        same,
+        subset,
+    )
+    from tilewright.ir.affine.unknown import counting_unknown
+
 
 __all__ = [
     "Access",
@@ -90,3 +96,8 @@ __all__ = [
     "symbols",
     "with_ranges",
 ]
+
+_HOMES = (
+    "expr", "queries", "folding", "bounding", "constraints", "access", "questions", "unknown",
+)  # fmt: skip
+__getattr__, __dir__ = late(__name__, __all__, _HOMES)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tilewright.dataclass import dataclass
-from tilewright.ir.affine.bounds import atom_bound, lower_bound
+from tilewright.ir.affine.bounding import atom_bound, lower_bound
 from tilewright.ir.affine.expr import Atom, Expr, Max, Min, Operand, Symbol, as_expr
 from tilewright.ir.affine.queries import substitute
 

@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.ir.affine.expr import (
     Atom,
@@ -27,7 +26,7 @@ from tilewright.ir.affine.expr import (
     simplify,
 )
 
-Integers = NDArray[np.int64]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def evaluate(e: Operand, env: Mapping[Symbol, int]) -> int:

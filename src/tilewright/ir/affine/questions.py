@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from tilewright.ir.affine.access import Access
-from tilewright.ir.affine.bounds import lower_bound
+from tilewright.ir.affine.bounding import lower_bound
 from tilewright.ir.affine.constraints import Constraint, implies, infeasible
 from tilewright.ir.affine.enumeration import decide
 from tilewright.ir.affine.expr import Expr, Operand, Symbol, as_expr, simplify

@@ -14,7 +14,6 @@ from tilewright.ir.core import (
     Program,
     Value,
     formatted,
-    install_printer,
 )
 from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.printing.comments import Comments
@@ -31,11 +30,12 @@ def python_print(node: Any, prefix: str = "pl", concise: bool = False, format: b
     `concise` omits the types of intermediate values; signatures keep theirs. `format` hands the
     text to the callback of `register_format_callback`, if there is one.
     """
-    text = _text(node, prefix, concise)
+    text = text_of(node, prefix, concise)
     return formatted(text) if format else text
 
 
-def _text(node: Any, prefix: str, concise: bool) -> str:
+def text_of(node: Any, prefix: str, concise: bool) -> str:
+    """What `python_print` gives, before any callback."""
     match node:
         case Program():
             return _print_program(node, prefix, concise)
@@ -54,9 +54,6 @@ def _text(node: Any, prefix: str, concise: bool) -> str:
 def python_print_type(type_: Type, prefix: str = "pl") -> str:
     """A type as the annotation that gives it."""
     return render_type(type_, prefix)
-
-
-install_printer(_text)
 
 
 def _print_part(node: Operation | Block, prefix: str, concise: bool) -> str:

@@ -1,4 +1,7 @@
-"""Reading and lowering make many objects and no garbage: collecting meanwhile takes most time."""
+"""Importing, reading and lowering make many objects and no garbage.
+
+Collecting meanwhile takes a fifth of the time of the first, and most of that of the others.
+"""
 
 from __future__ import annotations
 

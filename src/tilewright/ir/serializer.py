@@ -19,7 +19,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.conformance import conforms, hints_of, require_conforming
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.opdef import OPS
-from tilewright.ir.verify import verify, verify_function
+from tilewright.ir.verifier import verify, verify_function
 from tilewright.source import Span
 
 FORMAT = "tilewright-ir"
