@@ -17,7 +17,7 @@ import tilewright.language as pl
 from dist.running import compiled
 from tilewright import errors, ir
 from tilewright.interp import Interpreter
-from tilewright.ir.verify import verify
+from tilewright.ir.verifier import verify
 from tilewright.runtime import DistributedConfig
 
 F32 = np.float32
