@@ -304,6 +304,34 @@ def test_tensors_are_refused_in_predicated_mode_too() -> None:
     assert refused(body, predicated_if=True).code == DYNAMIC
 
 
+@pytest.mark.parametrize("mode", [False, True])
+def test_conditions_that_are_not_affine_are_refused_in_both_modes(mode: bool) -> None:
+    """T-066, T-075"""
+
+    def remainder(t):
+        for i in nl.affine_range(4):
+            if i % 2 == 0:
+                t = t + 1.0
+        return t
+
+    def element(t):
+        if nt.scalar(nl.zeros((1, 1), dtype=nl.int32)) < 1:
+            t = t + 1.0
+        return t
+
+    def rows(t):
+        i = nl.arange(4)[:, None]
+        if (i < 1) | (i > 2):
+            t = t + 1.0
+        return t
+
+    for body in (remainder, element):
+        assert refused(body, predicated_if=mode).code == DYNAMIC
+    assert (
+        refused(rows, predicated_if=mode).code == "err_control_flow_condition_depending_on_arange"
+    )
+
+
 def test_guards_hold_for_bounds_inside_their_arms() -> None:
     """T-075"""
 

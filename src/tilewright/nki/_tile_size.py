@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.devices import Device, get_device
+from tilewright.dtypes import FP32
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.options import DEFAULT_TARGET
 
@@ -71,6 +72,16 @@ class TileSize:
     def sbuf_size_bytes(self) -> int:
         """Bytes of SBUF per partition."""
         return self._device.sbuf_partition_bytes
+
+    @property
+    def sbuf_fmax_bytes(self) -> int:
+        """Bytes of a tile in SBUF, in one partition."""
+        return self._device.usable_sbuf_bytes
+
+    @property
+    def sbuf_fmax(self) -> int:
+        """FP32 elements of a tile in SBUF, in one partition."""
+        return self.sbuf_fmax_bytes // FP32.nbytes
 
 
 class Limits:

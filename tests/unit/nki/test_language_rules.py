@@ -225,6 +225,11 @@ def test_arguments_that_cannot_be_shared_are_named() -> None:
     assert error.code == "err_unexpected_type_of_operand" and "grad" in str(error)
 
 
+def test_a_tile_in_sbuf_has_a_limit_in_bytes_and_in_floats() -> None:
+    limits = nl.tile_size
+    assert limits.sbuf_fmax * 4 == limits.sbuf_fmax_bytes == limits.total_available_sbuf_size
+
+
 def test_artifacts_go_to_an_empty_directory(tmp_path: Any) -> None:
     assert nki.baremetal(artifacts_dir=str(tmp_path))
     (tmp_path / "file").write_text("")

@@ -21,6 +21,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, TilewrightError
 from tilewright.errors.nki_control import (
     AMBIGUOUS_TRUTH,
+    CONDITION_ON_ARANGE,
     DEVICE_LOOP_EXIT,
     DYNAMIC_CONTROL_FLOW,
     LOGIC_OR,
@@ -39,7 +40,7 @@ from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
 from tilewright.frontend.trace.grid import grid_has_multi_physical_cores
 from tilewright.frontend.trace.guards import Watch
-from tilewright.frontend.trace.index import TileIndex, mask
+from tilewright.frontend.trace.index import TileIndex, TileMaskUnion, mask
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.frontend.trace.predicates import ALWAYS, ScalarPredicate
 from tilewright.frontend.trace.random import RandomNumbers
@@ -375,6 +376,8 @@ class TraceContext:
 
     def eval_if_cnd(self, cnd: Any) -> bool:
         """A condition as a Python bool; refuses what depends on device data."""
+        if isinstance(cnd, TileMaskUnion):
+            raise refusal(CONDITION_ON_ARANGE)
         if isinstance(cnd, SYMBOLIC):
             what = f"the tensor '{cnd.name}'" if isinstance(cnd, nki_tensor) else f"`{cnd}`"
             raise refusal(DYNAMIC_CONTROL_FLOW, what=what)
@@ -382,7 +385,8 @@ class TraceContext:
 
     def if_cnd_generator(self, cnd: Any) -> Iterator[bool]:
         """The arms to trace: the one that is taken, or both where the device decides."""
-        if isinstance(cnd, ScalarPredicate) and self.opts.predicated_if:
+        is_guard = isinstance(cnd, ScalarPredicate) and self.sema.is_affine(cnd.terms)
+        if is_guard and self.opts.predicated_if:
             return loops.trace_arms(self, cnd)
         return iter((self.eval_if_cnd(cnd),))
 

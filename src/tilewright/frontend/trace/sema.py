@@ -16,6 +16,7 @@ from tilewright.frontend.trace import access, indirect, views
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.ops import LANGUAGE
+from tilewright.frontend.trace.predicates import Terms
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.spans import current_span
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
@@ -84,6 +85,12 @@ class Sema(Builder):
     def values_of(self, symbols: Sequence[Symbol]) -> tuple[Value, ...]:
         """The values that symbols stand for."""
         return tuple(self.symbol_values[symbol] for symbol in symbols)
+
+    def is_affine(self, terms: Terms) -> bool:
+        """True for a condition that is affine in loop variables and program ids."""
+        known = self.symbol_values.keys() - self.measured
+        atoms = (a for conjunction in terms for each in conjunction for a in each.expr.terms)
+        return all(isinstance(atom, Symbol) and atom in known for atom in atoms)
 
     def scalar(self, expr: Expr) -> Value:
         """An affine expression as an INDEX scalar."""
