@@ -179,6 +179,11 @@ SCOPES = {
         "with pl.at(level=pl.Level.CORE_GROUP, name_hint='work'):",
         "    x[:] = pl.add(x, 1.0)",
     ),
+    "at, with hints": (
+        "with pl.at(level=pl.Level.CORE_GROUP, optimizations=[pl.split(pl.SplitMode.UP_DOWN, "
+        "slot_num=2), pl.cross_core_slot(slot_num=4)]):",
+        "    x[:] = pl.add(x, 1.0)",
+    ),
     "cluster": (
         "with pl.cluster():",
         "    with pl.at(level=pl.Level.CORE_GROUP):",
@@ -206,6 +211,7 @@ def test_r_036_scopes_print_parse_and_run(name: str) -> None:
     f = read(MATRIX, *SCOPES[name], options="(auto_scope=False)" if "scope" in name else "")
     word = name.partition(",")[0]
     assert f"pl.{word}(" in settled(f).as_python()
+    ir.assert_structural_equal(ir.deserialize(ir.serialize(f)), f)
     x = np.zeros((16, 16), F32)
     ir.compile(f)(x)
     assert (x == 1).all()

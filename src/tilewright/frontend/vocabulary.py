@@ -11,7 +11,6 @@ from tilewright import dtypes
 from tilewright.frontend import annotations as A
 from tilewright.frontend import words
 from tilewright.frontend.evaluator import runs_at_compile_time
-from tilewright.frontend.hints import CrossCoreSlot, Optimization, Split, cross_core_slot, split
 from tilewright.frontend.surface import (
     LoopWord,
     OpNamespace,
@@ -20,6 +19,7 @@ from tilewright.frontend.surface import (
     register_names,
 )
 from tilewright.ir import enums
+from tilewright.ir.hints import CrossCoreSlot, Optimization, Split, cross_core_slot, split
 from tilewright.ir.types import HandleType, MemRef
 
 ENUMS: dict[str, Any] = {

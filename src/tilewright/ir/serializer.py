@@ -18,6 +18,7 @@ from tilewright.ir.affine import Access, Constraint, Expr, FloorDiv, Max, Min, P
 from tilewright.ir.builder import Builder
 from tilewright.ir.conformance import conforms, hints_of, require_conforming
 from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.hints import CrossCoreSlot, Split
 from tilewright.ir.opdef import OPS
 from tilewright.ir.verifier import verify, verify_function
 from tilewright.source import Span
@@ -30,7 +31,7 @@ RECORDS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in vars(types).values()
     if isinstance(cls, type) and hasattr(cls, "__dataclass_fields__")
-} | {"Access": Access, "Constraint": Constraint}
+} | {cls.__name__: cls for cls in (Access, Constraint, Split, CrossCoreSlot)}
 ENUMS: dict[str, type[Enum]] = {
     cls.__name__: cls
     for cls in vars(enums).values()

@@ -91,7 +91,7 @@ def _is_named(item: Any) -> bool:
 
 
 def _render_hint(value: Any) -> str | None:
-    is_hint = type(value).__module__ == "tilewright.frontend.hints"
+    is_hint = type(value).__module__ == "tilewright.ir.hints"
     return value.as_python() if is_hint else None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
-from tilewright.frontend.hints import Optimization
 from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.surface import LoopWord, Word
 from tilewright.frontend.values import is_integer
@@ -27,6 +26,7 @@ from tilewright.frontend.words import (
 from tilewright.ir.conformance import described
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Level, Role, ScopeMode, SplitMode
+from tilewright.ir.hints import Optimization
 from tilewright.ops.extents import constant_of
 
 Expected = tuple[Callable[[Any], bool], str]
