@@ -2,8 +2,8 @@
 
 Every allocation is automatic here; explicit ones must lie in the memory, and forbid what the
 language forbids in kernels that allocate their memory themselves. With `check_allocation=True` a
-kernel is refused that writes one where another lies that is still read. Blocks of one tensor that
-share a place are not looked at.
+kernel is refused that writes one where another lies that is still read, or a block of a tensor
+where another of its blocks does.
 """
 
 from __future__ import annotations

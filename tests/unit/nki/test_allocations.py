@@ -82,6 +82,47 @@ def test_overlaps_are_looked_for_when_asked_only() -> None:
     assert np.array_equal(kernel(X), X[:64] + X[64:])
 
 
+def blocks_of(number: int, tiles: int) -> Any:
+    buffer = ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(tiles,))
+    return nl.ndarray((number, nl.par_dim(64), 64), dtype=nl.float32, buffer=buffer)
+
+
+blocks_of.__nki_dont_trace__ = True  # type: ignore[attr-defined]
+
+
+def written_then_read(out, x, *, tiles, delay):
+    blocks = blocks_of(4, tiles)
+    total = nl.zeros((64, 64), dtype=nl.float32)
+    for i in nl.sequential_range(4 + delay):
+        if i < 4:
+            blocks[i] = nl.load(x[0:64])
+        if i >= delay:
+            total[...] = nl.add(total, blocks[i - delay])
+    nl.store(out, total)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("tiles", "delay"), [(1, 0), (2, 1), (4, 3), (4, 4)])
+def test_blocks_that_are_read_in_time_may_share_a_place(tiles: int, delay: int) -> None:
+    got = run(
+        lambda out, x: written_then_read(out, x, tiles=tiles, delay=delay), predicated_if=True
+    )
+    assert np.array_equal(got, 4 * X[:64])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("tiles", "delay"), [(1, 1), (2, 2), (3, 4), (2, 4)])
+def test_a_block_that_is_read_after_another_took_its_place_is_refused(
+    tiles: int, delay: int
+) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        run(lambda out, x: written_then_read(out, x, tiles=tiles, delay=delay), predicated_if=True)
+    error = caught.value
+    assert error.code == "err_allocation_overlap" and error.span is not None
+    assert f"'blocks[{tiles}]' is written where 'blocks[0]' lies" in error.message
+    assert error.span.line == written_then_read.__code__.co_firstlineno + 5
+
+
 def test_a_place_may_be_used_again_after_the_last_read() -> None:
     def body(out, x):
         a = tile(0)

@@ -220,7 +220,7 @@ def require_on_chip(tensor: nki_tensor) -> None:
 def fetch(sema: Sema, tensor: nki_tensor, mask: Any, space: MemorySpace) -> Value:
     """The elements of any view, as a tile in `space`."""
     root = tensor.root
-    sema.note_read(root)
+    sema.note_read(tensor)
     if tensor.is_indirect:
         return sema.fetch_rows(tensor, mask, space)
     window = tensor.window if mask is None else None
@@ -275,6 +275,7 @@ def write(sema: Sema, tensor: nki_tensor, value: Value, mask: Any = None) -> Non
     """Gives the root of `tensor` a version with `value` at the view, where the mask holds."""
     root = tensor.root
     require_writable(root)
+    sema.note_write(tensor)
     if tensor.is_indirect:
         sema.put_rows(tensor, value, mask)
         return

@@ -35,6 +35,7 @@ from tilewright.frontend import calls
 from tilewright.frontend.trace import inline, loops
 from tilewright.frontend.trace.allocations import Uses
 from tilewright.frontend.trace.ambient import IN_FLIGHT, install_context_type, refusal
+from tilewright.frontend.trace.block_places import Touch, spoiled_blocks
 from tilewright.frontend.trace.capture import return_span
 from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
@@ -121,6 +122,7 @@ class TraceContext:
         self.left: TilewrightError | None = None
         self.returned_at: Span | None = None
         self.uses = Uses() if opts.check_allocation else None
+        self.touches: list[Touch] = []
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
         self.exclude_modules = self._exclude_modules()
@@ -205,6 +207,7 @@ class TraceContext:
     def require_apart(self) -> None:
         """Refuses explicit allocations that overlap while both are in use, where that is asked."""
         found = list(self.uses.overlaps()) if self.uses is not None else []
+        found += spoiled_blocks(self.touches)
         if found:
             found[0].also = found[1:]
             raise found[0]

@@ -15,6 +15,7 @@ from tilewright.errors.nki_control import OUT_OF_SCOPE
 from tilewright.frontend.trace import access, indirect, views
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
+from tilewright.frontend.trace.block_places import Touch
 from tilewright.frontend.trace.ops import LANGUAGE
 from tilewright.frontend.trace.predicates import Terms
 from tilewright.frontend.trace.roots import Root
@@ -135,10 +136,21 @@ class Sema(Builder):
                 region.touch(root)
         return root.version
 
-    def note_read(self, root: Root) -> None:
+    def note_read(self, view: nki_tensor) -> None:
         """Remembers that an allocated tensor is read, where overlaps are looked for."""
-        if root.places and self.ctx.uses is not None:
-            self.ctx.uses.read(root, self.ctx.regions, current_span())
+        if view.root.places and self.ctx.uses is not None:
+            self.ctx.uses.read(view.root, self.ctx.regions, current_span())
+            self._touch(view, is_write=False)
+
+    def note_write(self, view: nki_tensor) -> None:
+        """Remembers which blocks of an allocated tensor are written."""
+        if view.root.places and self.ctx.uses is not None:
+            self._touch(view, is_write=True)
+
+    def _touch(self, view: nki_tensor, *, is_write: bool) -> None:
+        root, regions = view.root, tuple(self.ctx.regions)
+        if len(root.places) > 1:
+            self.ctx.touches.append(Touch(root, view.access, regions, current_span(), is_write))
 
     def advance(self, root: Root, version: Value) -> None:
         """Makes `version` the current one."""
