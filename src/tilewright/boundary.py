@@ -1,16 +1,17 @@
-"""Where an author's error leaves Tilewright: its traceback shows the author's frames alone."""
+"""Where an author's error leaves Tilewright: it shows the author's frames alone, or its place."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from tilewright.errors import InternalError, TilewrightError
-from tilewright.settings import FULL_TRACEBACK
+from tilewright.errors import InternalError, ParserError, TilewrightError, excepthook
+from tilewright.settings import BACKTRACE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +24,7 @@ def public_entry(function: Callable[P, R]) -> Callable[P, R]:
 
     What the error says has the place and the calls that led there. A defect of ours
     (`InternalError`, or any exception that is not in the catalogue) keeps every frame, and so does
-    everything where TILEWRIGHT_FULL_TRACEBACK is 1.
+    everything where TILEWRIGHT_BACKTRACE is 1.
     """
 
     @functools.wraps(function)
@@ -31,10 +32,10 @@ def public_entry(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except TilewrightError as error:
-            if isinstance(error, InternalError) or FULL_TRACEBACK.read():
+            if isinstance(error, InternalError) or BACKTRACE.read():
                 raise
             shown = _authors_part(error.__traceback__)
-            # TILEWRIGHT_FULL_TRACEBACK=1 shows every frame
+            # TILEWRIGHT_BACKTRACE=1 shows every frame
             raise error.with_traceback(shown) from error.__cause__
 
     return entered
@@ -57,3 +58,19 @@ def _chain(traceback: TracebackType | None) -> Iterator[TracebackType]:
 def _is_ours(traceback: TracebackType) -> bool:
     file = traceback.tb_frame.f_code.co_filename
     return file.startswith(_PACKAGE) or file == contextlib.__file__
+
+
+def show_parser_errors() -> None:
+    """Let uncaught errors of the parsed style that have a place print as `render` shows them, with
+    nothing but that place; not where somebody else has a hook."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _parser_errors_alone
+
+
+def _parser_errors_alone(
+    kind: type[BaseException], value: BaseException, trace: TracebackType | None
+) -> None:
+    if isinstance(value, ParserError) and value.span is not None and not BACKTRACE.read():
+        excepthook(kind, value, trace)
+    else:
+        sys.__excepthook__(kind, value, trace)

@@ -35,6 +35,7 @@ class Setting(Generic[T]):
     accepts: str
     parse: Callable[[str], T]
     meaning: str
+    published: str = ""  # what others call it who give it no prefix of these
 
     def __post_init__(self) -> None:
         assert self.name not in _registry, f"setting {self.name} is declared twice"
@@ -42,10 +43,10 @@ class Setting(Generic[T]):
 
     def find(self) -> tuple[str, str] | None:
         """The variable that is set and its text, the `TILEWRIGHT_` spelling first."""
-        for prefix in PREFIXES:
-            text = _read(prefix + self.name)
+        for variable in (*(prefix + self.name for prefix in PREFIXES), self.published):
+            text = _read(variable) if variable else None
             if text is not None:
-                return prefix + self.name, text
+                return variable, text
         return None
 
     def read(self) -> T:
@@ -100,9 +101,9 @@ def flag(name: str, default: bool, meaning: str) -> Setting[bool]:
     return Setting(name, default, "0 or 1", _flag, meaning)
 
 
-def switch(name: str, meaning: str) -> Setting[bool]:
+def switch(name: str, meaning: str, published: str = "") -> Setting[bool]:
     """A setting that is 1 when on; empty, like 0, counts as not set."""
-    return Setting(name, False, "0 or 1", lambda text: _flag(text or "0"), meaning)
+    return Setting(name, False, "0 or 1", lambda text: _flag(text or "0"), meaning, published)
 
 
 def path(name: str, meaning: str) -> Setting[str | None]:
@@ -147,7 +148,7 @@ LOG_LEVEL = level(
 GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
 COMPARE = switch("COMPARE", "run the interpreter beside compiled code, and compare")
-FULL_TRACEBACK = switch("FULL_TRACEBACK", "show our frames in tracebacks")
+BACKTRACE = switch("BACKTRACE", "show our frames in tracebacks", published="PTO_BACKTRACE")
 CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")
 TARGET_ISA = text("TARGET_ISA", "an instruction set to compile for, of those this machine runs")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,9 +111,18 @@ def test_the_reference_of_a_named_error_is_said_once_and_last() -> None:
     assert text.endswith("#err_unsupported_memory")
 
 
-def test_every_frame_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_FULL_TRACEBACK", "1")
+@pytest.mark.parametrize("variable", ["TILEWRIGHT_BACKTRACE", "PTO_BACKTRACE"])
+def test_every_frame_is_shown_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
     assert "read_function" in functions(refused(declares_function))
+
+
+def test_what_else_a_backtrace_is_set_to_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTO_BACKTRACE", "2")
+    with pytest.raises(ValueError, match="PTO_BACKTRACE='2': 0 or 1 is accepted"):
+        declares_function()
 
 
 @pytest.mark.parametrize("error", [InternalError("a defect"), KeyError("no error of an author")])
@@ -128,3 +141,57 @@ def test_a_cause_is_kept() -> None:
 
     error = refused(public_entry(inner))
     assert isinstance(error.__cause__, ValueError)
+
+
+SCRIPT = """import sys
+{before}
+import tilewright.language as pl
+
+{decorator}
+def f(x: pl.Tensor[[8], pl.FP32]):
+    t = pl.add(x, 1.0)
+    return pl.mul(t, xx)
+
+{after}
+"""
+UNDEFINED = """Error: Undefined variable 'xx'
+  --> {path}:8:22
+   |
+ 6 | def f(x: pl.Tensor[[8], pl.FP32]):
+ 7 |     t = pl.add(x, 1.0)
+ 8 |     return pl.mul(t, xx)
+   |                      ^^ Undefined variable 'xx'
+ 9 |
+10 |
+   |
+   = help: Did you mean 'x'?
+"""
+
+
+def uncaught(path: Path, environment: dict[str, str] | None = None, **parts: str) -> str:
+    """What a script that fails leaves on standard error."""
+    given = {"before": "", "decorator": "@pl.function", "after": "", **parts}
+    path.write_text(SCRIPT.format(**given))
+    plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    ran = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, env={**plain, **(environment or {})}
+    )
+    assert ran.returncode == 1
+    return ran.stderr
+
+
+def test_an_uncaught_error_of_a_kernel_is_its_place_alone(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    assert uncaught(path).split() == UNDEFINED.format(path=path).split()
+    coloured = uncaught(path, {"FORCE_COLOR": "1"})
+    assert "\x1b[1;31mError" in coloured
+    assert "\x1b" not in uncaught(path, {"FORCE_COLOR": "1", "NO_COLOR": "1"})
+    assert "Traceback" in uncaught(path, {"PTO_BACKTRACE": "1"})
+
+
+def test_other_errors_and_other_hooks_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    hook = "sys.excepthook = lambda kind, value, trace: print('mine', file=sys.stderr)"
+    assert uncaught(path, before=hook) == "mine\n"
+    assert "Traceback" in uncaught(path, decorator="", after="[][1]")
+    assert "Traceback" in uncaught(path, decorator="@pl.jit", after="f.compile(3)")

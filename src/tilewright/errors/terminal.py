@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TextIO
 
 from tilewright.errors.base import TilewrightError
-from tilewright.errors.parsing import ParserError
 from tilewright.errors.rendering import render
 
 
@@ -50,19 +49,3 @@ def excepthook(
 def install_excepthook() -> None:
     """Let uncaught author errors print as `render` shows them."""
     sys.excepthook = excepthook
-
-
-def show_parser_errors() -> None:
-    """Let uncaught errors of the parsed style that have a place print as `render` shows them, with
-    nothing but that place; done once, and not where somebody else has a hook."""
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _parser_errors_alone
-
-
-def _parser_errors_alone(
-    kind: type[BaseException], value: BaseException, trace: TracebackType | None
-) -> None:
-    if isinstance(value, ParserError) and value.span is not None:
-        excepthook(kind, value, trace)
-    else:
-        sys.__excepthook__(kind, value, trace)

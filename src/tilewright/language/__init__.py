@@ -13,7 +13,7 @@ from tilewright.garbage import without_collections as _without_collections
 
 with _without_collections():
     import tilewright.frontend as _frontend
-    from tilewright.errors.terminal import show_parser_errors as _show_parser_errors
+    from tilewright.boundary import show_parser_errors as _show_parser_errors
     from tilewright.frontend.vocabulary import LATE as _LATE
     from tilewright.frontend.vocabulary import PL as _PL
     from tilewright.frontend.vocabulary import late_word as _late_word

@@ -1,10 +1,5 @@
 """Errors point at the right character and say what would help."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tilewright.errors import (
@@ -142,56 +137,3 @@ def test_colour_follows_terminal_and_environment(
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert wants_color(_Stream(tty)) is expected  # type: ignore[arg-type]
-
-
-SCRIPT = """import sys
-{before}
-import tilewright.language as pl
-
-{decorator}
-def f(x: pl.Tensor[[8], pl.FP32]):
-    t = pl.add(x, 1.0)
-    return pl.mul(t, xx)
-
-{after}
-"""
-UNDEFINED = """Error: Undefined variable 'xx'
-  --> {path}:8:22
-   |
- 6 | def f(x: pl.Tensor[[8], pl.FP32]):
- 7 |     t = pl.add(x, 1.0)
- 8 |     return pl.mul(t, xx)
-   |                      ^^ Undefined variable 'xx'
- 9 |
-10 |
-   |
-   = help: Did you mean 'x'?
-"""
-
-
-def uncaught(path: Path, environment: dict[str, str] | None = None, **parts: str) -> str:
-    """What a script that fails leaves on standard error."""
-    given = {"before": "", "decorator": "@pl.function", "after": "", **parts}
-    path.write_text(SCRIPT.format(**given))
-    plain = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-    ran = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, env={**plain, **(environment or {})}
-    )
-    assert ran.returncode == 1
-    return ran.stderr
-
-
-def test_an_uncaught_error_of_a_kernel_is_its_place_alone(tmp_path: Path) -> None:
-    path = tmp_path / "kernel.py"
-    assert uncaught(path).split() == UNDEFINED.format(path=path).split()
-    coloured = uncaught(path, {"FORCE_COLOR": "1"})
-    assert "\x1b[1;31mError" in coloured
-    assert "\x1b" not in uncaught(path, {"FORCE_COLOR": "1", "NO_COLOR": "1"})
-
-
-def test_other_errors_and_other_hooks_stay_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "kernel.py"
-    hook = "sys.excepthook = lambda kind, value, trace: print('mine', file=sys.stderr)"
-    assert uncaught(path, before=hook) == "mine\n"
-    assert "Traceback" in uncaught(path, decorator="", after="[][1]")
-    assert "Traceback" in uncaught(path, decorator="@pl.jit", after="f.compile(3)")
