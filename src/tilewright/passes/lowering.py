@@ -52,7 +52,7 @@ class Lowering:
     `scalars` maps scalar values to their copies, `stored` shaped values to the memory that holds
     them, `nodes` shaped values to the structured operation that gives them. `is_watched` says that
     others look at the memory of tensors while the function runs, `has_remote` that memory of other
-    ranks is touched.
+    ranks is touched. What operations `in_place` write is there already.
     """
 
     def __init__(self, builder: Builder) -> None:
@@ -72,6 +72,7 @@ class Lowering:
         self.crews: list[Crew] = []
         self.is_watched = False
         self.has_remote = False
+        self.in_place: set[Operation | None] = set()
         self.deferrals = [Deferrals(0)]
 
     @property
@@ -302,6 +303,9 @@ class Lowering:
     def write(self, node: Node) -> None:
         """A tied operation: `node` writes the memory of the version it replaces."""
         assert node.dest is not None
+        if node.op in self.in_place:
+            self.replace(node.result, self.take_over(node.dest))
+            return
         self.nodes[node.result] = node
         guard(self, node)
         node.storage = self.take_over(node.dest)

@@ -77,6 +77,15 @@ class Plan:
         """True when `value` is used by the current operation or later."""
         return self.end.get(value, NEVER) >= self.position
 
+    def is_left_to(self, value: Value, ops: Sequence[Operation]) -> bool:
+        """As `owns`, but that `ops` of this block still read it."""
+        others = [op for op in self.ops[self.position + 1 :] if op not in ops]
+        if any(value in uses(op) for op in others):
+            return False
+        if value in self.local:
+            return True
+        return not self.is_loop and self.outer is not None and self.outer.owns(value)
+
     def owns(self, value: Value) -> bool:
         """True when nobody else reads `value`: it is written here at most once, and then dead."""
         plan: Plan | None = self

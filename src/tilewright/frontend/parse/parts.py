@@ -120,7 +120,9 @@ def repeated_write(p: FunctionParser) -> Value | None:
         return None
     target, source, offset = op.operands[:3]
     last = target.op
-    if last not in p.state.put_back or last is None or last.operands[1] is not source:
+    while last is not None and last in p.state.put_back and last.operands[1] is not source:
+        last = last.operands[0].op if last.operands[1].op is source.op else None
+    if last is None or last not in p.state.put_back:
         return None
     if as_dims(last.operands[2]) != as_dims(offset):
         return None
