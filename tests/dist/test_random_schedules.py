@@ -336,3 +336,45 @@ class P:
 """
     found = check(read(text, tmp_path), text, x, np.zeros_like(x), ranks=ranks)
     np.testing.assert_allclose(found[1][:, 0], values, rtol=1e-5, atol=1e-5, err_msg=text)
+
+
+# ------------------------------------------------------------------------------------ missing waits
+
+T = pl.Tensor[[16, 16], pl.FP32]
+
+
+def handing_over(waits: bool) -> ir.Program:
+    """The cube core writes what the vector side reads, which waits for that, or not."""
+
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.AIC)
+        def cube(self, a: T, shared: pl.InOut[T]) -> T:
+            shared = pl.store(pl.load(a, [0, 0], [16, 16]), [0, 0], shared)
+            pl.system.sync_set(1, pipe=pl.PipeType.FIX)
+            return shared
+
+        @pl.function(type=pl.FunctionType.AIV)
+        def vector(self, shared: T, n: pl.Scalar[pl.INDEX], out: pl.InOut[T]) -> T:
+            for i in pl.range(n):
+                pl.system.sync_wait(1, pipe=pl.PipeType.MTE2)
+            return pl.store(pl.load(shared, [0, 0], [16, 16]), [0, 0], out)
+
+        @pl.function(type=pl.FunctionType.Group)
+        def main(self, a: T, shared: pl.InOut[T], out: pl.InOut[T]) -> T:
+            shared = self.cube(a, shared)
+            out = self.vector(shared, int(waits), out)
+            return out
+
+    return P
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_missing_wait_shows_in_some_checked_run(waits: bool) -> None:
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(F32)
+    program, right = verify(handing_over(waits)), list[bool]()
+    for seed in range(8):
+        out = np.zeros_like(a)
+        Interpreter(program, checked=True, seed=seed).run("main", (a, np.zeros_like(a), out))
+        right.append(bool((out == a).all()))
+    assert all(right) == waits and any(right)
