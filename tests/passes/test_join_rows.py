@@ -8,9 +8,13 @@ import pytest
 import tilewright.language as pl
 from tilewright import interp
 from tilewright.frontend.text import parse
-from tilewright.ir.core import Program
+from tilewright.ir.affine import symbols
+from tilewright.ir.core import Operation, Program
 from tilewright.ops import control, loop
+from tilewright.ops.extents import constant_of
 from tilewright.passes.join_rows import find_rows, join_rows
+from tilewright.passes.loops import extents_of
+from tilewright.passes.pipeline import lower
 from unit.codegen.kernels import agree
 
 TEXT = """
@@ -132,3 +136,31 @@ def test_rows_of_unknown_number_are_joined() -> None:
         out = np.empty((1, 48), np.float32)
         column_maxima(x, out)
         assert (out == x.max(0, keepdims=True)).all()
+
+
+def test_extents_of_parameters_stay_what_they_are() -> None:
+    given = parse("""
+import tilewright.language as pl
+
+M = pl.dynamic("M")
+
+@pl.program
+class example:
+    @pl.function
+    def k(self, x: pl.Tensor[[6, M], pl.FP32]) -> pl.Tensor[[1, M], pl.FP32]:
+        return pl.op.reduce.sum(x, axes=[0], keepdims=True)
+""")
+    assert isinstance(given, Program)
+    function = lower(given, "k")["k"]
+    assert any(op.opdef is control.for_ and step(op) > 1 for op in function.body.walk())
+    known = extents_of(function)
+    for op in function.body.walk():
+        if op.opdef is loop.alloc:
+            assert known.issuperset(s for extent in op.attrs["shape"] for s in symbols(extent))
+    x = np.random.default_rng(2).integers(-9, 9, (6, 37)).astype(np.float32)
+    agree(lower(given, "k"), x, np.zeros((1, 37), np.float32))
+
+
+def step(op: Operation) -> int:
+    """The step of a loop, 0 where only run time knows it."""
+    return constant_of(op.operands[2]) or 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, cast
 
 from tilewright.ir.affine import Expr, Symbol, as_expr, substitute
@@ -19,7 +19,8 @@ class Cloner:
     """Copies blocks into a builder under a value mapping.
 
     With `fresh_symbols` the copies stand for other values than the originals, so dims and
-    accesses that mention the originals are rewritten to mention the copies (inlining).
+    accesses that mention the originals are rewritten to mention the copies (inlining). Symbols
+    that are `kept` stand for the same: extents of parameters of a function that is copied whole.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Cloner:
         self.mapping: dict[Value, Value] = {} if mapping is None else mapping
         self.fresh_symbols = fresh_symbols
         self.symbols: dict[Symbol, Expr] = {}
+        self.kept: Set[Symbol] = frozenset()
 
     def value(self, value: Value) -> Value:
         """The copy of `value`, or itself when it was not copied."""
@@ -60,7 +62,7 @@ class Cloner:
         new.name = new.name or old.name
         if not old.has_symbol:
             return
-        if not self.fresh_symbols:
+        if not self.fresh_symbols or old.symbol in self.kept:
             new.bind_symbol(old.symbol)
             return
         low, high = old.symbol.lo, old.symbol.hi

@@ -10,7 +10,7 @@ from tilewright.ir.affine import Dim, Expr, Symbol, as_expr, equal, substitute, 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.rewrite import Cloner, copy_function
-from tilewright.ir.types import Shape
+from tilewright.ir.types import BufferType, Shape
 from tilewright.ops import loop
 from tilewright.ops.extents import expr_of
 from tilewright.ops.loop import buffer_type
@@ -128,10 +128,23 @@ class LoopCloner(Cloner):
         return found
 
 
+def extents_of(function: Function) -> frozenset[Symbol]:
+    """The symbols in the types of the parameters of a loop-level function."""
+    dims = (
+        dim
+        for param in function.params
+        if isinstance(param.type, BufferType)
+        for dim in (*param.type.shape, *param.type.strides)
+    )
+    return frozenset(symbol for dim in dims for symbol in symbols(as_expr(dim)))
+
+
 def rewritten(function: Function, cloner: Callable[[Builder], Cloner]) -> Function:
     """A copy of `function` made by the cloner that `cloner(builder)` gives, without dead code."""
     builder = Builder()
     with builder:
-        body = cloner(builder).block(function.body)
+        copier = cloner(builder)
+        copier.kept = extents_of(function)
+        body = copier.block(function.body)
         prune(body)
         return copy_function(function, body)
