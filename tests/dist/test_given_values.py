@@ -10,6 +10,7 @@ import pytest
 
 import tilewright.language as pl
 from dist.running import RUNNERS, array, zeros
+from tilewright import ir
 from tilewright.errors import Deadlock
 
 T = pl.Tensor[[16, 16], pl.FP32]
@@ -245,3 +246,77 @@ def test_who_waits_for_what_the_other_returns_is_named(run: Run) -> None:
     assert "the cube core waits for a tile from the vector lanes" in str(caught.value)
     lines = {span.line for _, span in caught.value.notes if span is not None}
     assert len(lines) == 2
+
+
+@pl.program
+class Deciding:
+    """What the cube core returns says how often, and whether, the vector side is called."""
+
+    @pl.function(type=AIC)
+    def count(
+        self, table: pl.Tensor[[2], pl.INT32]
+    ) -> tuple[pl.Scalar[pl.INDEX], pl.Scalar[pl.BOOL]]:
+        for i in pl.range(5):
+            pl.tpush_to_aiv(pl.tile.full([1, 16], dtype=pl.FP32, value=2.0), split=0)
+        n = pl.cast(pl.read(table, [0]), pl.INDEX)
+        flag = pl.read(table, [1]) > 0
+        return n, flag
+
+    @pl.function(type=AIV)
+    def row(self, i: pl.Scalar[pl.INDEX], out: pl.InOut[T]) -> T:
+        t = pl.tpop_from_aic(shape=[1, 16], dtype=pl.FP32)
+        out = pl.store(t, [i, 0], out)
+        pl.tfree_to_aic(t)
+        return out
+
+    @pl.function(type=AIV)
+    def mark(self, out: pl.InOut[T]) -> T:
+        return pl.store(pl.full([1, 16], dtype=pl.FP32, value=9.0), [15, 0], out)
+
+    @pl.function(type=GROUP)
+    def main(self, table: pl.Tensor[[2], pl.INT32], out: pl.InOut[T]) -> T:
+        n, flag = self.count(table)
+        for i in pl.range(3):
+            out = self.row(i + n, out)
+        if flag:
+            out = self.mark(out)
+        return out
+
+
+@pytest.mark.parametrize(("first", "flag"), [(4, 1), (0, 0)])
+def test_what_a_side_returns_decides_what_the_group_does(run: Run, first: int, flag: int) -> None:
+    out = zeros(16, 16)
+    run(Deciding, np.array([first, flag], np.int32), out)
+    wanted = zeros(16, 16)
+    wanted[first : first + 3] = 2
+    wanted[15] = 9 * flag
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_a_call_that_writes_what_another_returned_is_interpreted_and_says_so() -> None:
+    @pl.program
+    class P:
+        @pl.function(type=AIC)
+        def cube(self, a: ROW) -> ROW:
+            pl.tpush_to_aiv(pl.load(a, [0, 0], [1, 16]), split=0)
+            t = pl.create_tensor([1, 16], dtype=pl.FP32)
+            return pl.store(pl.add(pl.load(a, [0, 0], [1, 16]), 1.0), [0, 0], t)
+
+        @pl.function(type=AIV)
+        def vector(self, t: pl.InOut[ROW], out: pl.InOut[ROW]) -> tuple[ROW, ROW]:
+            e = pl.tpop_from_aic(shape=[1, 16], dtype=pl.FP32)
+            t = pl.store(pl.add(pl.load(t, [0, 0], [1, 16]), e), [0, 0], t)
+            pl.tfree_to_aic(e)
+            return t, pl.store(pl.load(t, [0, 0], [1, 16]), [0, 0], out)
+
+        @pl.function(type=GROUP)
+        def main(self, a: ROW, out: pl.InOut[ROW]) -> ROW:
+            t = self.cube(a)
+            t, out = self.vector(t, out)
+            return out
+
+    made = ir.compile(P)
+    a, out = array(1, 16), zeros(1, 16)
+    made(a, out)
+    np.testing.assert_array_equal(out, a + np.float32(1) + a)
+    assert "which one call of a group returns, is written by another one" in made.explain()
