@@ -66,8 +66,10 @@ def require_event(name: str, event_id: Value, core_type: str | None) -> None:
     if not require_scalar(name, "event_id", event_id).dtype.is_int():
         raise ArgumentTypeMismatch(f"{name}: event_id is {event_id.type}, not an integer scalar")
     known = constant_of(event_id)
-    if known is not None:
-        require_number(known)
+    if known is not None and not 0 <= known < EVENTS:
+        raise ParserTypeError(
+            f"{name}: event_id is {known}", hint=f"Events are numbered 0 to {EVENTS - 1}."
+        )
     if core_type is not None:
         require_choice(name, "core_type", core_type, CORE_TYPES)
 

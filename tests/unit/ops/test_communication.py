@@ -203,6 +203,7 @@ def test_one_rank_talks_to_itself() -> None:
     ("line", "error", "message"),
     [
         ("pl.system.sync_set(x, pipe=pl.PipeType.V)", ArgumentTypeMismatch, "event_id"),
+        ("pl.system.sync_wait(64, pipe=pl.PipeType.V)", ParserTypeError, "event_id is 64"),
         ("pl.system.syncall(core_type='gpu')", ParserTypeError, "core_type is 'gpu'"),
         ("pl.system.syncall(mode='soft')", ArgumentTypeMismatch, "needs gm_workspace"),
         ("pl.system.cacheinvalid(None, [1])", ArgumentTypeMismatch, "need a tensor"),
