@@ -133,3 +133,32 @@ def test_native_and_interpreted_participants_have_the_same_names(crew: str) -> N
 def test_the_counters_of_ranks_are_as_large_as_the_op_says() -> None:
     rows, columns = participant.GATE_SHAPE
     assert rows * columns * 8 == GATE_BYTES
+
+
+def test_sleepers_are_found_by_their_word_the_least_number_first() -> None:
+    words = (ctypes.c_int64 * 2)(3, 0)
+    sleepers, member = stage.Sleepers(), Member(Stage(), "x", Communicator(Stage(), 0, 1, ()))
+
+    def sleeper(word: int, number: int, kind: WaitKind) -> Sleeper:
+        made = Sleeper(member, ctypes.addressof(words) + 8 * word, number, kind, 7)
+        sleepers.add(made)
+        return made
+
+    late, early = sleeper(0, 5, WaitKind.WIDE), sleeper(0, 3, WaitKind.WIDE)
+    equal = sleeper(0, 3, WaitKind.WIDE | WaitKind.EQUAL)
+    other = sleeper(1, 0, WaitKind.WIDE)
+    assert [*sleepers] == [late, early, equal, other]
+    assert sleepers.take_over(ctypes.addressof(words)) == [early, equal]
+    assert sleepers.take_over(ctypes.addressof(words)) == [] and len(sleepers) == 2
+    words[0] = 6
+    assert sleepers.take_over() == [late, other] and not [*sleepers]
+
+
+def test_everybody_is_taken_out_at_once() -> None:
+    word, sleepers = ctypes.c_int64(0), stage.Sleepers()
+    member = Member(Stage(), "x", Communicator(Stage(), 0, 1, ()))
+    made = [Sleeper(member, ctypes.addressof(word), k, WaitKind.WIDE, 7) for k in (2, 1)]
+    for each in made:
+        sleepers.add(each)
+    assert sleepers.take_all() == made
+    assert len(sleepers) == 0 and sleepers.take_over() == []
