@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
-from tilewright import errors
+from tilewright import errors, ir
 from tilewright.ir.affine import maximum
 from tilewright.ir.types import TensorType
 from tilewright.jit._tensor_meta import meta_of, snapshot_of
@@ -230,3 +230,42 @@ def test_p045_what_is_no_tensor_gives_a_bare_parameter_nothing() -> None:
         says = f"missing inferred tensor metadata for parameter 't': pl.Tensor is given {given}"
         with pytest.raises(TypeError, match=re.escape(says)):
             kernel.compile()
+
+
+@pl.program
+class Halves:
+    @pl.function
+    def gated(self, x: pl.Tensor[[M, 2 * N + 2], pl.FP32]) -> pl.Tensor[[M, N], pl.FP32]:
+        y = pl.mul(x[:, 0:N], x[:, N + 2 : 2 * N + 2])
+        return y
+
+    @pl.function(type=pl.FunctionType.Orchestration)
+    def main(self, x: pl.Tensor[[M, 2 * N + 2], pl.FP32]) -> pl.Tensor[[M, N], pl.FP32]:
+        y = self.gated(x)
+        return y
+
+
+@pl.jit
+def gated(x: pl.Tensor[[M, 2 * N], pl.FP32], out: pl.Out[pl.Tensor[[M, N], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.mul(x[:, 0:N], x[:, N : 2 * N])
+    return out
+
+
+@pytest.mark.parametrize("execution", ["native", "interpret"])
+def test_p044_a_dimension_is_known_from_arithmetic_of_it(execution: str) -> None:
+    program = pl.parse_program(Halves.as_python())
+    ir.assert_structural_equal(program, Halves)
+    for compiled in (ir.compile(Halves, execution=execution), ir.compile(program)):
+        for n in (3, 8):
+            x = np.random.rand(5, 2 * n + 2).astype(F32)
+            np.testing.assert_array_equal(compiled(x), x[:, :n] * x[:, n + 2 :])
+    with pytest.raises(errors.ShapeMismatch, match=r"must be 2\*N \+ 2 for a whole N"):
+        ir.compile(Halves)(np.zeros((5, 7), F32))
+
+
+def test_p044_every_parameter_must_agree_on_it() -> None:
+    x = np.random.rand(4, 12).astype(F32)
+    np.testing.assert_array_equal(gated(x), x[:, :6] * x[:, 6:])
+    with pytest.raises(errors.ShapeMismatch, match="N"):
+        gated(x, np.zeros((4, 5), F32))

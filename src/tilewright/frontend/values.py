@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import BOOL, FP32, INDEX, INT64, DType
 from tilewright.errors import ParserTypeError
-from tilewright.ir.affine import Symbol
+from tilewright.ir.affine import Symbol, scaled_symbol
 from tilewright.ir.affine.expr import Expr, FloorDiv, Max, Min, Product
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import OpDef
-from tilewright.ir.types import ScalarType
+from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import arith
 from tilewright.ops.cast import cast
 
@@ -171,3 +172,18 @@ def _chain(word: OpDef[..., Value], values: list[Value]) -> Value:
     for value in values[1:]:
         total = word(total, value)
     return total
+
+
+def extents_with(
+    symbol: Symbol, values: Sequence[Value]
+) -> list[tuple[tuple[int, int], Value, int]]:
+    """Where the symbol alone makes an extent of a tensor or tile: (scale, offset) of it there, the
+    value and the axis, the plainest first."""
+    found: list[tuple[tuple[int, int], Value, int]] = []
+    for value in values:
+        shape = value.type.shape if isinstance(value.type, ShapedType) else ()
+        for axis, extent in enumerate(shape):
+            parts = scaled_symbol(extent) if isinstance(extent, Expr) else None
+            if parts is not None and parts[0] is symbol:
+                found.append((parts[1:], value, axis))
+    return sorted(found, key=itemgetter(0))

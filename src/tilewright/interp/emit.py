@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import field
 from functools import partial
 from typing import Any, cast
 
@@ -17,10 +18,11 @@ from tilewright.interp.exprs import expr_text
 from tilewright.interp.ownership import Ownership
 from tilewright.interp.support import NAMESPACE
 from tilewright.interp.text import Text
-from tilewright.ir.affine import Expr, Operand, Symbol
+from tilewright.ir.affine import Expr, Operand, Symbol, scaled_symbol, symbols
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OpDef, values_of
+from tilewright.ir.stops import Stop
 from tilewright.ir.types import ScalarType, ShapedType
 
 
@@ -31,6 +33,7 @@ class Mode:
     words: Any = None
     checked: bool = False
     facts: Any = None
+    stops: Mapping[Any, Sequence[Stop]] = field(default_factory=dict[Any, "Sequence[Stop]"])
 
 
 Handler = Callable[["Emitter", Operation], None]
@@ -123,13 +126,27 @@ class Emitter:
 
     def block(self, block: Block) -> list[str]:
         """The operations of `block`; gives the texts of what its terminator hands over."""
+        self.stop_at(block)
         for index, op in enumerate(block.ops):
             self.at = (block, index)
             self.text.origin = op
             if op.opdef.terminator:
                 return self.terminator(op)
             self.operation(op)
+            self.stop_at(op)
         raise InternalError(f"a block of {self.function.name} has no terminator")
+
+    def stop_at(self, place: Any) -> None:
+        """Stops where the author has asked for it, with what his names stand for."""
+        for stop in self.mode.stops.get(place, ()):
+            shown = [(name, self._shown(value)) for name, value in stop.names.items()]
+            known = ", ".join(f"{name!r}: {text}" for name, text in shown if text)
+            self.text.line(f"{self.text.constant(stop.reach, 'stop')}({{{known}}})")
+
+    def _shown(self, value: Any) -> str | None:
+        if isinstance(value, Expr):
+            return self.expr(value) if all(s in self.symbols for s in symbols(value)) else None
+        return self.names.get(value) if isinstance(value, Value) else None
 
     def terminator(self, op: Operation) -> list[str]:
         """Ends a block; gives the texts of what it hands over."""
@@ -154,6 +171,7 @@ class Emitter:
         with self.suite(f"def interpreted({', '.join(params)}):"):
             self._bind_dims()
             self.prologue()
+            self.stop_at(None)
             self.block(self.function.body)
         namespace = {**NAMESPACE, **self.text.pool}
         exec(self.text.compile(), namespace)
@@ -172,31 +190,25 @@ class Emitter:
     def _bind_dims(self) -> None:
         """Symbols get values from the extents of the arguments; the other extents must agree."""
         sites = list(self._symbolic_extents())
-        for symbol, place in [(s, p) for dim, p in sites if (s := _lone_symbol(dim))]:
+        for found, place in [(s, p) for dim, p in sites if (s := scaled_symbol(dim))]:
+            symbol, scale, offset = found
             if symbol not in self.symbols:
                 self.symbols[symbol] = self.text.fresh("s")
-                self.text.line(f"{self.symbols[symbol]} = {place}")
+                self.text.line(f"{self.symbols[symbol]} = ({place} - {offset}) // {scale}")
         for dim, place in sites:
             self.text.line(f"require_extent({place}, {self.expr(dim)}, {str(dim)!r})")
 
     def _symbolic_extents(self) -> list[tuple[Expr, str]]:
         found: list[tuple[Expr, str]] = []
         for param in self.function.params:
-            for field in ("shape", "strides"):
-                dims: tuple[Any, ...] = getattr(param.type, field, ())
+            for part in ("shape", "strides"):
+                dims: tuple[Any, ...] = getattr(param.type, part, ())
                 found += [
-                    (dim, f"{self.name(param)}.{field}[{axis}]")
+                    (dim, f"{self.name(param)}.{part}[{axis}]")
                     for axis, dim in enumerate(dims)
                     if isinstance(dim, Expr)
                 ]
         return found
-
-
-def _lone_symbol(dim: Expr) -> Symbol | None:
-    [*atoms] = dim.terms
-    if len(atoms) == 1 and isinstance(atoms[0], Symbol) and dim == atoms[0] + 0:
-        return atoms[0]
-    return None
 
 
 def tuple_text(parts: Sequence[str]) -> str:

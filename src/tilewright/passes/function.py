@@ -36,7 +36,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.errors import UnsupportedFeatureError
-from tilewright.ir.affine import Expr
+from tilewright.ir.affine import Expr, scaled_symbol
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.enums import ParamDirection
@@ -45,7 +45,6 @@ from tilewright.ir.types import BufferType, ScalarType, ShapedType, Type, buffer
 from tilewright.ops import control, loop
 from tilewright.passes.blocks import end_block, lower_block
 from tilewright.passes.crews import communicates
-from tilewright.passes.inline_calls import lone_symbol
 from tilewright.passes.lowering import Lowering, buffer_type_of, is_window
 from tilewright.passes.plan import Target, tied_root
 from tilewright.passes.prune import prune
@@ -133,11 +132,14 @@ class FunctionLowering:
                 lowering.define_scalar(old, new)
 
     def bind_extents(self, buffer: Value, type_: BufferType) -> None:
-        """Symbols that are an extent of a parameter get their values from it."""
+        """Symbols that alone make an extent of a parameter get their values from it."""
+        known = self.lowering.scopes.extents
         for axis, extent in enumerate(type_.shape):
-            symbol = lone_symbol(extent) if isinstance(extent, Expr) else None
-            if symbol is not None:
-                self.lowering.scopes.extents.setdefault(symbol, (buffer, axis))
+            found = scaled_symbol(extent) if isinstance(extent, Expr) else None
+            if found is not None:
+                symbol, scale, offset = found
+                if symbol not in known or (scale, offset) == (1, 0) != known[symbol][2:]:
+                    known[symbol] = (buffer, axis, scale, offset)
 
     # ------------------------------------------------------------------ results
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import UnsupportedFeatureError
-from tilewright.ir.affine import Expr, Symbol, as_expr
+from tilewright.ir.affine import as_expr, scaled_symbol
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
@@ -243,21 +243,15 @@ class Inliner(Cloner):
         return found
 
 
-def lone_symbol(dim: Expr) -> Symbol | None:
-    """The symbol that `dim` is, or None."""
-    [*atoms] = dim.terms
-    alone = len(atoms) == 1 and isinstance(atoms[0], Symbol) and dim == as_expr(atoms[0])
-    return atoms[0] if alone and isinstance(atoms[0], Symbol) else None
-
-
 def match_extents(inner: Inliner, param: Value, arg: Value) -> None:
-    """Symbols that are extents of `param` are the extents of `arg`."""
+    """Symbols that alone make extents of `param` are what the extents of `arg` say."""
     if not isinstance(param.type, ShapedType) or not isinstance(arg.type, ShapedType):
         return
     for mine, given in zip(param.type.shape, arg.type.shape, strict=True):
-        symbol = None if isinstance(mine, int) else lone_symbol(mine)
-        if symbol is not None and symbol not in inner.symbols:
-            inner.symbols[symbol] = as_expr(given)
+        found = None if isinstance(mine, int) else scaled_symbol(mine)
+        if found is not None and found[0] not in inner.symbols:
+            symbol, scale, offset = found
+            inner.symbols[symbol] = as_expr((as_expr(given) - offset) // scale)
 
 
 def tied_finals(

@@ -87,13 +87,13 @@ class Scopes:
     """The blocks around the place where code is emitted, and the values of affine symbols.
 
     Scalar arithmetic goes to the outermost scope in which all its symbols have values, so loop
-    invariants stand outside of loops. `extents` has the symbols that are extents of parameters: the
-    buffer and its axis.
+    invariants stand outside of loops. `extents` has the symbols that make extents of parameters:
+    the buffer and its axis, and how often the symbol is in the extent, beside what constant.
     """
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.extents: dict[Symbol, tuple[Value, int]] = {}
+        self.extents: dict[Symbol, tuple[Value, int, int, int]] = {}
         self.stack: list[Scope] = [Scope(builder.block, 0)]
         self.values: dict[Symbol, Value] = {}
         self.homes: dict[Symbol, Scope] = {}
@@ -266,11 +266,15 @@ class Scopes:
         if symbol not in self.extents:
             raise UnsupportedFeatureError(
                 f"the extent {symbol} is not the extent of any parameter",
-                hint="declare a parameter with an axis of this extent alone",
+                hint="declare a parameter with an axis whose extent has no other unknown",
             )
-        buffer, axis = self.extents[symbol]
+        buffer, axis, scale, offset = self.extents[symbol]
         with self.at(self.stack[0]):
             value = loop.extent(buffer, axis=axis)
+            if offset:
+                value = arith.sub(value, self.constant(offset, INDEX))
+            if scale != 1:
+                value = arith.floordiv(value, self.constant(scale, INDEX))
         value.bind_symbol(symbol)
         self.define_in(self.stack[0], symbol, value)
         return value

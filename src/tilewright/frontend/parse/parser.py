@@ -32,12 +32,13 @@ from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.versions import Versions, tied_pairs
 from tilewright.frontend.suggestions import did_you_mean
 from tilewright.frontend.surface import OpName, Word
-from tilewright.frontend.values import constant, emit_expr, is_number, literal_of
+from tilewright.frontend.values import constant, emit_expr, extents_with, is_number, literal_of
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import Effect, FunctionType
 from tilewright.ir.types import ShapedType
+from tilewright.ops import arith
 from tilewright.ops.extents import DIM_OPS
 from tilewright.source import SourceText, Span
 
@@ -353,10 +354,11 @@ class FunctionParser(Evaluator):
         for param in self.state.params:
             if param.has_symbol and param.symbol is symbol:
                 return param
-            shape = param.type.shape if isinstance(param.type, ShapedType) else ()
-            for axis, extent in enumerate(shape):
-                if isinstance(extent, Expr) and extent == symbol + 0:
-                    return self.extent(param, axis)
+        for (scale, offset), param, axis in extents_with(symbol, self.state.params):
+            value = self.extent(param, axis)
+            if offset:
+                value = arith.sub(value, constant(offset))
+            return value if scale == 1 else arith.floordiv(value, constant(scale))
         raise UndefinedVariableError(
             f"The extent of dimension '{symbol.name}' is not known here",
             hint="It is known where a parameter has this dimension.",

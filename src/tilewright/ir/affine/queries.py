@@ -78,6 +78,16 @@ def coefficient(e: Operand, sym: Symbol) -> Dim | None:
     return simplify(total)
 
 
+def scaled_symbol(e: Operand) -> tuple[Symbol, int, int] | None:
+    """(symbol, scale, offset) where `e` is `scale * symbol + offset` with a positive scale; else
+    None."""
+    expr = as_expr(e)
+    terms = [*expr.terms.items()]
+    if len(terms) != 1 or not isinstance(terms[0][0], Symbol) or terms[0][1] < 1:
+        return None
+    return terms[0][0], terms[0][1], expr.const
+
+
 def solve_for(e: Operand, sym: Symbol, value: Operand = 0) -> Dim | None:
     """What `sym` must be for `e == value`; None where that is not affine or perhaps no integer."""
     c = coefficient(e, sym)
