@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bdb import BdbQuit
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
@@ -37,6 +38,7 @@ from tilewright.interp.participants import Actor, Place, as_actor
 from tilewright.interp.support import overlap
 from tilewright.ir.core import Function, Operation, Program, Value
 from tilewright.ir.enums import ParamDirection
+from tilewright.ir.stops import Stop
 from tilewright.ir.types import BufferType, ScalarType, ShapedType
 from tilewright.ops.facts import Facts
 from tilewright.ops.participant import participant, running_as
@@ -56,7 +58,7 @@ class Interpreter:
     starts. `natives` are functions that something else runs: by name, what takes the arguments and
     gives the tuple of what the function returns. With `run_ranks` every function that a host
     starts, and every collective of its own, is one of them, a collective by its operation; they are
-    run by it.
+    run by it. At each of `stops` the author's debugger is entered.
     """
 
     def __init__(
@@ -69,13 +71,17 @@ class Interpreter:
         ranks: int = 1,
         natives: Mapping[Any, Callable[..., tuple[Any, ...]]] | None = None,
         run_ranks: RunRanks | None = None,
+        stops: Sequence[Stop] = (),
     ) -> None:
         self.program = program
         self.seed = seed
         self.ranks = ranks
         self.run_ranks = run_ranks
         self.facts = Facts(program)
-        self.mode = Mode(words, checked, self.facts)
+        places: dict[Any, list[Stop]] = {}
+        for stop in stops:
+            places.setdefault(stop.place, []).append(stop)
+        self.mode = Mode(words, checked, self.facts, places)
         self._callables: dict[Any, Callable[..., tuple[Any, ...]]] = dict(natives or {})
         self._texts: dict[str, Emitter] = {}
         for name, function in program.functions.items():
@@ -103,6 +109,8 @@ class Interpreter:
         except TilewrightError as error:
             origin = self._origin(error.__traceback__)
             error.locate(origin.span if origin else None)
+            raise
+        except BdbQuit:  # the author has left his debugger
             raise
         except Exception as error:
             origin = self._origin(error.__traceback__)

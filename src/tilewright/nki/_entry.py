@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from pathlib import Path
 from types import FunctionType
@@ -15,6 +15,7 @@ import numpy as np
 from tilewright.dataclass import dataclass
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.ir.core import Program
+from tilewright.ir.stops import Stop
 from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._launch import interpret, prepare
 from tilewright.nki._profile import Profile, ProfiledLaunch, write_trace
@@ -154,7 +155,7 @@ class ProfiledKernel(WrappedKernel):
             raise ValueError(f"profile needs an absolute working_directory, not {directory!r}")
         launches: list[ProfiledLaunch] = []
 
-        def timed(program: Program) -> ProfiledLaunch:
+        def timed(program: Program, stops: Sequence[Stop]) -> ProfiledLaunch:
             launches.append(ProfiledLaunch(program))
             return launches[-1]
 

@@ -10,6 +10,7 @@ from typing import Any
 import tilewright.jit as room
 from tilewright.abi import Signature, TensorParam
 from tilewright.ir.core import Program
+from tilewright.ir.stops import Stop
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.kernels import NativeKernel, interpreter_of
 
@@ -41,16 +42,16 @@ class CompiledLaunch:
         return Signature(params, results, returns_tuple)
 
 
-def prepare(program: Program) -> Launch:
+def prepare(program: Program, stops: Sequence[Stop] = ()) -> Launch:
     """The only function of `program`, compiled."""
     (entry,) = program.functions
     return CompiledLaunch(room.compile_program(program, entry))
 
 
-def interpret(program: Program) -> Launch:
-    """The same, run by the interpreter: the simulator."""
+def interpret(program: Program, stops: Sequence[Stop] = ()) -> Launch:
+    """The same, run by the interpreter, which stops where the author says: the simulator."""
     (entry,) = program.functions
-    ready = interpreter_of(program)
+    ready = interpreter_of(program, stops=stops)
 
     def launch(arrays: Sequence[Any]) -> None:
         ready.run(entry, arrays)

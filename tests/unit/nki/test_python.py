@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import contextlib
 import functools
 import linecache
@@ -240,11 +241,70 @@ def test_breakpoint_stops_in_the_authors_frame(monkeypatch: pytest.MonkeyPatch) 
 
     x = np.ones((4, 8), np.float32)
     assert np.array_equal(kernel(x), 2 * x)
-    assert np.array_equal(nki.simulate_kernel(kernel, x), 2 * x)
     first = kernel.function.__code__.co_firstlineno
-    assert [name for name, *_ in stopped] == [__file__] * 4
-    assert stopped[0][1] == stopped[2][1] == first + 4
+    assert [name for name, *_ in stopped] == [__file__] * 2
+    assert stopped[0][1] == first + 4
     assert {"out", "tile", "x"} <= set(stopped[0][2]) and "n" in stopped[1][2]
+
+
+def test_the_simulator_stops_at_every_iteration_with_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped: list[tuple[str, str, int, dict[str, Any]]] = []
+
+    def hook() -> None:
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        names = {k: np.copy(v) for k, v in frame.f_locals.items() if not callable(v)}
+        code = frame.f_code
+        stopped.append((code.co_filename, code.co_name, frame.f_lineno, names))
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+
+    def helper(t, by):
+        breakpoint()
+        return t * by
+
+    @nki.jit
+    def kernel(x, by):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        total = nl.zeros((2, 8), dtype=x.dtype)
+        breakpoint()
+        for i in nl.sequential_range(2):
+            tile = nl.load(x[nl.ds(2 * i, 2)])
+            breakpoint()
+            total[...] = nl.add(total, helper(tile, by))
+            nl.store(out[nl.ds(2 * i, 2)], total)
+        return out
+
+    want = np.cumsum(3.0 * X.reshape(2, 2, 8), axis=0).reshape(4, 8)
+    assert np.array_equal(nki.simulate_kernel(kernel, X, 3.0), want)
+    first = kernel.function.__code__.co_firstlineno
+    assert [name for name, *_ in stopped] == [__file__] * 5
+    assert [called for _, called, *_ in stopped] == ["kernel", *["kernel", "helper"] * 2]
+    assert [line - first for _, called, line, _ in stopped if called == "kernel"] == [4, 7, 7]
+    start, one, in_helper, two, _ = (names for *_, names in stopped)
+    assert np.array_equal(start["total"], np.zeros((2, 8))) and start["by"] == 3.0
+    assert (one["i"], two["i"]) == (0, 1)
+    assert np.array_equal(one["tile"], X[:2]) and np.array_equal(two["tile"], X[2:])
+    assert np.array_equal(two["total"], 3 * X[:2]) and np.array_equal(two["x"], X)
+    assert np.array_equal(in_helper["t"], X[:2]) and in_helper["by"] == 3.0
+
+
+def test_leaving_the_debugger_leaves_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quit_at_once() -> None:
+        raise bdb.BdbQuit
+
+    monkeypatch.setattr(sys, "breakpointhook", quit_at_once)
+
+    @nki.jit
+    def kernel(x):
+        breakpoint()
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return out
+
+    with pytest.raises(bdb.BdbQuit):
+        nki.simulate_kernel(kernel, X)
 
 
 def traced_note(body: Any, kind: type[Exception]) -> str:

@@ -69,6 +69,7 @@ from tilewright.frontend.trace.typing import TensorAnnotation
 from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.core import Block, Function
 from tilewright.ir.enums import MemorySpace
+from tilewright.ir.stops import Stop
 from tilewright.ops import creation
 from tilewright.ops.nki_dtypes import promote
 from tilewright.source import Span
@@ -123,6 +124,7 @@ class TraceContext:
         self.returned_at: Span | None = None
         self.uses = Uses() if opts.check_allocation else None
         self.touches: list[Touch] = []
+        self.stops: list[Stop] = []
         self.sema = Sema(self)
         self.kernel = KernelFunction(self)
         self.exclude_modules = self._exclude_modules()
@@ -417,6 +419,17 @@ class TraceContext:
         if concrete and self.opts.builtin_range == "unroll":
             return range(*args)
         return loops.BuiltinRange(*args) if concrete else loops.SequentialRange(*args)
+
+    def stops_later(self, names: dict[str, Any]) -> bool:
+        """Whether a `breakpoint()` is for the interpreter, which then stops where it stands."""
+        frame, span = author_frame(), current_span()
+        if not self.opts.checked or frame is None or span is None:
+            return False
+        shown = {name: self.sema.shown(value) for name, value in names.items()}
+        block, code = self.sema.block, frame.f_code
+        stop = Stop(block, tuple(block.ops), shown, span, code.co_name, frame.f_globals)
+        self.stops.append(stop)
+        return True
 
     def check_and(self, value: Any) -> Any:
         """An operand of `and` whose truth Python is about to ask for."""

@@ -31,6 +31,7 @@ from tilewright.garbage import without_collections
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
 from tilewright.ir.enums import ParamDirection
+from tilewright.ir.stops import Stop
 from tilewright.ir.types import ShapedType
 from tilewright.locks import make_lock
 from tilewright.ops.nki_dtypes import NAMES, find_dtype
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Launch = Callable[[Sequence[Any]], None]
-Prepare = Callable[[Program], Launch]
+Prepare = Callable[[Program, Sequence[Stop]], Launch]
 TRACING = make_lock()
 """One trace is in flight per process."""
 MULTI_CORE_TARGETS = ("trn2", "trn3")
@@ -58,11 +59,12 @@ class Specialization:
     prints: dict[int, tuple[Print, int | None]]
     guard: Guard
     prepare: Prepare
+    stops: tuple[Stop, ...] = ()
 
     @functools.cached_property
     def launch(self) -> Launch:
         """The program made ready to run, when it is first asked for."""
-        return self.prepare(self.program)
+        return self.prepare(self.program, self.stops)
 
 
 @dataclass(frozen=True)
@@ -262,6 +264,7 @@ class TraceKernel(KernelBase):
                 },
                 ctx.watch.guard(call.constants),
                 self.prepare,
+                tuple(ctx.stops),
             )
         finally:
             ctx.finalize()

@@ -180,6 +180,8 @@ def end_carrying(ctx: TraceContext, scope: CarryingRegion, first: list[Value]) -
         if root.version is scope.params[root]:
             root.version = version
     replace_values(scope.block, unwritten)
+    for stop in ctx.stops:
+        stop.replace(unwritten)
     scope.block.params = (*scope.block.params, *(scope.params[root] for root in written))
     scope.carried = written
     return tuple(scope.outer[root] for root in written)

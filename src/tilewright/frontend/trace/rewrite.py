@@ -185,10 +185,15 @@ class FunctionRewriter(ast.NodeTransformer):
         """`f(a)` is `__nki__.call(f, a)`."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in CALLER_SENSITIVE:
-            return node
+            return self._stop(node) if node.func.id == "breakpoint" else node
         call = self._method("call", node, node.func, *node.args)
         call.keywords = node.keywords
         return call
+
+    def _stop(self, node: ast.Call) -> ast.AST:
+        """`breakpoint()` stops here, unless the trace says that the interpreter will."""
+        names = _at(ast.Call(_at(ast.Name("locals", ast.Load()), node), [], []), node)
+        return _at(ast.BoolOp(ast.Or(), [self._method("stops_later", node, names), node]), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         """The condition is evaluated by the trace."""

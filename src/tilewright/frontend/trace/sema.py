@@ -17,7 +17,7 @@ from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.block_places import Touch
 from tilewright.frontend.trace.ops import LANGUAGE
-from tilewright.frontend.trace.predicates import Terms
+from tilewright.frontend.trace.predicates import DynamicScalar, Terms
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.spans import current_span
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
@@ -244,6 +244,12 @@ class Sema(Builder):
     def put_rows(self, tensor: nki_tensor, value: Value, mask: Any) -> None:
         """New elements for an indirect view."""
         indirect.put_rows(self, tensor, value, mask)
+
+    def shown(self, given: Any) -> Any:
+        """What stands for an author's local where he looks at it: a value, an extent, or itself."""
+        if isinstance(given, nki_tensor) and given.is_whole and given.root.scope.is_alive:
+            return self.version_of(given.root)
+        return given.expr if isinstance(given, DynamicScalar) else given
 
     def name_tensor(self, tensor: nki_tensor, name: str) -> None:
         """Gives the author's name to a tensor that has none."""
