@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,8 @@ def test_p_132_forty_calls_of_a_graph_cost_one_build() -> None:
     np.testing.assert_array_equal(cur, weights.sum(axis=0))
     assert (compiled.graphs["layer"].recorded, compiled.graphs["layer"].replayed) == (1, 39)
     lowered = lower(Decoder, "decode").as_python()
-    assert lowered.count("pl.range(40)") == 1  # the body was built once; the loop runs it again
+    # The body was built once; the loop runs it again, some calls at a time.
+    assert re.findall(r"pl\.range\((?:0, )?(\d+)", lowered) == ["40"]
 
 
 def test_p_133_each_graph_function_is_its_own_recording_and_has_no_key() -> None:
