@@ -6,6 +6,7 @@ j mod 16 of accumulator (j // 16) mod 4.
 
 from __future__ import annotations
 
+from tilewright.codegen.ahead import fetch_ahead
 from tilewright.codegen.balance import moved_sums
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
@@ -13,6 +14,7 @@ from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
+from tilewright.codegen.streaming import first_element, is_streamed_store
 from tilewright.codegen.work import Work, estimate_one, index_expr
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol, coefficient, symbols
@@ -21,7 +23,8 @@ from tilewright.ops import loop
 from tilewright.ops.long_words import LONG_WORDS
 
 ACCUMULATORS = 4
-TURNING_BODY, LARGE_BODY = 12, 48
+TURNING_BODY, MEDIUM_BODY, LARGE_BODY = 12, 24, 48
+LONG_LOOP, ALIGNED_LOOP = 1024, 256
 LONG_WORD = 12
 LANES_PER_CELL = 1 << 14
 ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
@@ -84,7 +87,7 @@ class LaneLoop:
         inits = op.operands[3]
         self.body: Block = op.regions[0]
         self.reductions = Reductions(e, op.attrs["combine"], inits)
-        self.copies = choose_copies(self.body, bool(inits))
+        self.copies = choose_copies(self.body, bool(inits), count)
         self.slot = len(e.text.lines)
         e.text.do("")
         moved = moved_sums(self.body) if e.module.isa.has_fma else frozenset[Operation]()
@@ -96,27 +99,47 @@ class LaneLoop:
         chunk = LANES * self.copies
         if self.op.operands[3] and not isinstance(self.count, int):
             chunk = LANES * ACCUMULATORS
-        whole = index.round_down(self.count, chunk)
+        first = self.lanes_before_line()
+        if first != 0:
+            self.run_time_tail(0, first, [])
+        end = index.add(first, index.round_down(index.sub(self.count, first), chunk))
         accumulators = self.reductions.identities()
-        if not isinstance(whole, int) or whole > 0:
-            accumulators = self.main_loop(whole, accumulators)
-        rest = index.sub(self.count, whole)
+        if not isinstance(end, int) or end > 0:
+            accumulators = self.main_loop(first, end, accumulators)
+        rest = index.sub(self.count, end)
         if not isinstance(rest, int):
-            accumulators = self.run_time_tail(whole, rest, accumulators)
+            accumulators = self.run_time_tail(end, rest, accumulators)
         elif rest > 0:
-            accumulators = self.known_tail(whole, rest, accumulators)
+            accumulators = self.known_tail(end, rest, accumulators)
         e.text.lines[self.slot] = "\n".join(self.state.hoisted)
         self.reductions.finish(self.op.results, self.straight(accumulators))
 
-    def main_loop(self, whole: Num, accumulators: list[str]) -> list[str]:
+    def lanes_before_line(self) -> Num:
+        """How many lanes come before one that stores past the caches can begin with.
+
+        Arrays seldom begin where a vector may be stored so. None where the loop is too short to
+        repay a masked vector, or reduces: what goes to which accumulator is fixed.
+        """
+        if self.reductions.folds or (isinstance(self.count, int) and self.count < ALIGNED_LOOP):
+            return 0
+        e, index = self.e, self.e.index
+        store = next((op for op in self.body.ops if is_streamed_store(e, op)), None)
+        place = None if store is None else first_element(e, store, self.body.params[0], self.low)
+        if place is None:
+            return 0
+        lane = e.text.let(f"and i64 {place}, {LANES - 1}")
+        first = e.text.let(f"and i64 {index.sub(LANES, lane)}, {LANES - 1}")
+        return index.minimum(first, self.count)
+
+    def main_loop(self, first: Num, end: Num, accumulators: list[str]) -> list[str]:
         """Full vectors, `copies` at a time."""
         step = LANES * self.copies
         masks = [""] * self.copies
-        if isinstance(whole, int) and whole <= step:
+        if isinstance(end, int) and end <= step:
             return self.run_body(0, masks, accumulators)
-        runs = isinstance(whole, int)
+        runs = isinstance(end, int)
         carries = list(zip(self.reductions.kinds, accumulators, strict=True))
-        with self.e.text.loop(0, whole, step, carries, runs=runs) as state:
+        with self.e.text.loop(first, end, step, carries, runs=runs) as state:
             state.following = self.run_body(state.counter, masks, state.carries)
         return state.carries
 
@@ -160,7 +183,10 @@ class LaneLoop:
         e.lanes = self.state
         self.state.masks = masks
         e.dims.append({})
-        e.define(counter, Linear(e.index.add(self.low, start), 1))
+        first = e.index.add(self.low, start)
+        e.define(counter, Linear(first, 1))
+        if not any(masks):
+            fetch_ahead(e, self.op, first, len(masks))
         terminator = e.block(self.body)
         given = [e.vectors(value) for value in terminator.operands[0]]
         accumulators = self.reductions.combine(accumulators, given, masks)
@@ -169,16 +195,19 @@ class LaneLoop:
         return self.reductions.turned(accumulators, len(masks))
 
 
-def choose_copies(body: Block, reduces: bool) -> int:
+def choose_copies(body: Block, reduces: bool, count: Num) -> int:
     """Vectors per iteration: as many as accumulators, two where words are long, one at last.
 
-    A vector alone would wait for itself, step by step; several large bodies are too much code.
+    A vector alone would wait for itself, step by step; several large bodies are too much code, and
+    a loop has to be long to repay more than two.
     """
     size = body_size(body)
     if size > LARGE_BODY:
         return 1
     has_long = any(op.opdef in LONG_WORDS for op in body.walk())
-    return 2 if has_long or (reduces and size > TURNING_BODY) else ACCUMULATORS
+    is_long = isinstance(count, int) and count >= LONG_LOOP
+    most = TURNING_BODY if reduces else MEDIUM_BODY if not is_long else LARGE_BODY
+    return 2 if has_long or size > most else ACCUMULATORS
 
 
 def body_size(body: Block) -> int:

@@ -68,6 +68,7 @@ class Shared:
     """What the functions of one kernel have in common.
 
     `epilogues` are the nests that follow products; `written` is what has been written with them.
+    `ahead` says what loops over lanes fetch of the next row.
     Of the nests that are alike, `repeats` knows.
     """
 
@@ -77,6 +78,7 @@ class Shared:
     repeats: Repeats = field(default_factory=lambda: Repeats(frozenset(), {}))
     sites: dict[int, Span] = field(default_factory=dict[int, Span])
     streamed: dict[Value, Num] = field(default_factory=dict[Value, Num])
+    ahead: Mapping[Operation, Any] = field(default_factory=dict[Operation, Any])
     externals: dict[ExternalKernel, str] = field(default_factory=dict[ExternalKernel, str])
     texts: dict[int, str] = field(default_factory=dict[int, str])
     parallel: bool = False

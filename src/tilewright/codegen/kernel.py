@@ -15,6 +15,7 @@ from tilewright.codegen import (
     emit_scalars,
     emit_ticks,
 )
+from tilewright.codegen.ahead import fetched_ahead
 from tilewright.codegen.arena import Layout, aligned, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
@@ -74,7 +75,12 @@ def emit_kernel(
     epilogues = find_epilogues(function.body)
     until = {product: epilogue.nest for product, epilogue in epilogues.items()}
     layout = assign_offsets(function.body, lambda op: scratch_bytes(op, isa), until)
-    shared = Shared(layout, epilogues, repeats=find_repeats(function.body))
+    shared = Shared(
+        layout,
+        epilogues,
+        repeats=find_repeats(function.body),
+        ahead=fetched_ahead(function.body),
+    )
     module = Module(isa)
     header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
     emitter = Emitter(Text(module, header), shared)

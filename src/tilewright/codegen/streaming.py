@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from tilewright.codegen.emitter import Emitter
+from tilewright.codegen.emitter import Emitter, Extents
 from tilewright.codegen.formats import MEMORY_ELEMENT
 from tilewright.codegen.index import Num
-from tilewright.codegen.operands import LANES
+from tilewright.codegen.operands import LANES, Buffer
 from tilewright.codegen.text import ELEMENT_BYTES
+from tilewright.codegen.work import index_expr
+from tilewright.ir.affine import Expr, Symbol, fold, symbols
 from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import Effect, ParamDirection
 from tilewright.ir.types import BufferType
@@ -54,6 +57,42 @@ def alignment_mask(e: Emitter, value: Value) -> Num:
         return aligned if size >= LARGE else -1
     large = e.text.let(f"icmp sge i64 {size}, {LARGE}")
     return e.text.let(f"select i1 {large}, i64 {aligned}, i64 -1")
+
+
+def is_streamed_store(e: Emitter, op: Operation) -> bool:
+    """Whether an operation stores to an output that may go past the caches, in every lane."""
+    return op.opdef is loop.store and op.operands[0] in e.shared.streamed and not op.operands[3]
+
+
+def first_element(e: Emitter, store: Operation, counter: Value, low: Num) -> Num | None:
+    """Where the lane `low` of a store is in memory, in elements; None where that is data."""
+    where = known_indices(e, store, counter.symbol)
+    if where is None:
+        return None
+    buffer = e.buffer(store.operands[0])
+    size = ELEMENT_BYTES[MEMORY_ELEMENT[buffer.dtype]]
+    start = e.text.let(f"ptrtoint ptr {buffer.pointer} to i64")
+    start = e.text.let(f"lshr i64 {start}, {size.bit_length() - 1}")
+    return e.index.add(start, offset_at(e, buffer, where, counter.symbol, low))
+
+
+def known_indices(e: Emitter, access: Operation, lane: Symbol) -> tuple[Expr, ...] | None:
+    """The indices of an access as expressions over `lane` and what is known; else None."""
+    exprs = [index_expr(value) for value in access.operands[1]]
+    found = tuple(expr for expr in exprs if expr is not None)
+    outside = {symbol for expr in found for symbol in symbols(expr)} - {lane}
+    is_known = all(e.find_extent(symbol) is not None for symbol in outside)
+    return found if is_known and len(found) == len(exprs) else None
+
+
+def offset_at(e: Emitter, buffer: Buffer, where: Sequence[Expr], lane: Symbol, at: Num) -> Num:
+    """How many elements after the first of a buffer the indices `where` are for lane `at`."""
+    total: Num = 0
+    e.symbols[lane] = at
+    for expr, stride in zip(where, buffer.strides, strict=True):
+        total = e.index.add(total, e.index.mul(fold(expr, Extents(e)), stride))
+    del e.symbols[lane]
+    return total
 
 
 def other_uses(op: Operation) -> list[Value]:

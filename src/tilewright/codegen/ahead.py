@@ -1,0 +1,109 @@
+"""Which loops over lanes fetch the next row while they work on this one.
+
+Of several loops that go through a row, the first waits for memory. A later one that reads nothing
+but what has been read, and stores nothing, leaves memory idle: it asks for the next row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from tilewright.codegen.emitter import Emitter
+from tilewright.codegen.formats import MEMORY_ELEMENT
+from tilewright.codegen.index import Num
+from tilewright.codegen.operands import LANES
+from tilewright.codegen.streaming import known_indices, offset_at
+from tilewright.dataclass import dataclass
+from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import ForKind
+from tilewright.ir.types import BufferType
+from tilewright.ops import control, loop
+from tilewright.ops.extents import expr_of
+
+LARGE = 1 << 20
+"""Bytes that may be anywhere but in the nearer caches."""
+
+NEAR = 2
+"""How near llvm.prefetch shall bring something: to the second cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What to ask for: the lanes of a load, `distance` elements on."""
+
+    access: Operation
+    lane: Symbol
+    distance: Expr
+
+
+def fetched_ahead(body: Block) -> Mapping[Operation, Sequence[Fetch]]:
+    """What the loops over lanes in `body` ask for, where they leave memory idle."""
+    found: dict[Operation, Sequence[Fetch]] = {}
+    for op in body.walk():
+        if op.opdef is control.for_ and op.attrs["kind"] is not ForKind.Lanes:
+            lanes = [each for each in op.regions[0].ops if is_lanes(each)]
+            idle = find_idle(op, lanes) if len(lanes) > 1 else None
+            if idle is not None:
+                found[idle[0]] = idle[1]
+    return found
+
+
+def fetch_ahead(e: Emitter, op: Operation, start: Num, copies: int) -> None:
+    """Has a loop over lanes ask for what it has to, for the vectors from lane `start` on."""
+    for fetch in e.shared.ahead.get(op, ()):
+        where = known_indices(e, fetch.access, fetch.lane)
+        if where is None:
+            continue
+        buffer = e.buffer(fetch.access.operands[0])
+        offset = offset_at(e, buffer, where, fetch.lane, start)
+        offset = e.index.add(offset, e.dim(simplify(fetch.distance)))
+        first = e.index.place(buffer.pointer, offset, MEMORY_ELEMENT[buffer.dtype])
+        for copy in range(copies):
+            place = e.index.place(first, LANES * copy, MEMORY_ELEMENT[buffer.dtype])
+            e.text.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 {NEAR}, i32 1)")
+
+
+def is_lanes(op: Operation) -> bool:
+    """Whether an operation is a loop over lanes."""
+    return op.opdef is control.for_ and op.attrs["kind"] is ForKind.Lanes
+
+
+def find_idle(row: Operation, lanes: list[Operation]) -> tuple[Operation, Sequence[Fetch]] | None:
+    """The first loop of a row that reads nothing new and stores nothing; what others have read."""
+    counter, step = row.regions[0].params[0].symbol, expr_of(row.operands[2])
+    seen: dict[tuple[object, ...], Fetch] = {}
+    for each in lanes:
+        lane, before = each.regions[0].params[0], len(seen)
+        for op in each.regions[0].ops:
+            if op.opdef is loop.load and is_large(op.operands[0]):
+                key = (op.operands[0], *(None if i is lane else i for i in op.operands[1]))
+                seen.setdefault(key, Fetch(op, lane.symbol, next_row(op, counter) * step))
+        stores = any(op.opdef is loop.store for op in each.regions[0].ops)
+        if len(seen) == before > 0 and not stores:
+            return each, [fetch for fetch in seen.values() if fetch.distance != 0]
+    return None
+
+
+def next_row(op: Operation, counter: Symbol) -> Expr:
+    """How far the elements of the next iteration are; 0 where that is not known."""
+    buffer: Value = op.operands[0]
+    type_ = buffer.type
+    assert isinstance(type_, BufferType)
+    total = as_expr(0)
+    for index, stride in zip(op.operands[1], type_.strides, strict=True):
+        pace = coefficient(expr_of(index), counter)
+        if pace is None:
+            return as_expr(0)
+        total = total + as_expr(pace) * as_expr(stride)
+    return total
+
+
+def is_large(buffer: Value) -> bool:
+    """Whether a buffer is perhaps far away: memory of the caller, and much."""
+    type_ = buffer.type
+    assert isinstance(type_, BufferType)
+    known = [extent for extent in type_.shape if isinstance(extent, int)]
+    is_given = buffer.op is None or buffer.op.opdef is not loop.alloc
+    return is_given and (len(known) < type_.rank or prod(known) * type_.dtype.nbytes >= LARGE)
