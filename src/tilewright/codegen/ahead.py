@@ -1,7 +1,9 @@
-"""Which loops over lanes fetch the next row while they work on this one.
+"""Which loops over lanes fetch what comes next while they work on what is here.
 
-Of several loops that go through a row, the first waits for memory. A later one that reads nothing
-but what has been read, and stores nothing, leaves memory idle: it asks for the next row.
+Machines foresee one long row. Of several loops that go through a row, though, the first waits for
+memory; a later one that reads nothing but what has been read, and stores nothing, leaves memory
+idle: it asks for the next row. And what machines do not foresee is asked for some way ahead: many
+rows at once, and rows that are short.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from tilewright.codegen.emitter import Emitter
 from tilewright.codegen.formats import MEMORY_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES
-from tilewright.codegen.streaming import known_indices, offset_at
+from tilewright.codegen.streaming import are_known, offset_at
 from tilewright.dataclass import dataclass
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify
 from tilewright.ir.core import Block, Operation, Value
@@ -21,9 +23,16 @@ from tilewright.ir.enums import ForKind
 from tilewright.ir.types import BufferType
 from tilewright.ops import control, loop
 from tilewright.ops.extents import expr_of
+from tilewright.ops.touches import indices_of
 
 LARGE = 1 << 20
 """Bytes that may be anywhere but in the nearer caches."""
+
+MANY_ROWS, SHORT_ROW = 4, 1024
+"""Rows that are too many to be foreseen, bytes that are too few."""
+
+ROWS_WAY, SHORT_WAY = 1024, 2048
+"""Bytes to look ahead in many rows, and from one short row to others."""
 
 NEAR = 2
 """How near llvm.prefetch shall bring something: to the second cache."""
@@ -31,11 +40,17 @@ NEAR = 2
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What to ask for: the lanes of a load, `distance` elements on."""
+    """What to ask for: elements `where` of a buffer, lane by lane, `distance` elements on."""
 
-    access: Operation
+    buffer: Value
+    where: tuple[Expr, ...]
     lane: Symbol
     distance: Expr
+
+
+def fetch_of(op: Operation, lane: Symbol, distance: Expr) -> Fetch:
+    """What is `distance` elements after the lanes of a load."""
+    return Fetch(op.operands[0], indices_of(op), lane, distance)
 
 
 def fetched_ahead(body: Block) -> Mapping[Operation, Sequence[Fetch]]:
@@ -47,17 +62,18 @@ def fetched_ahead(body: Block) -> Mapping[Operation, Sequence[Fetch]]:
             idle = find_idle(op, lanes) if len(lanes) > 1 else None
             if idle is not None:
                 found[idle[0]] = idle[1]
+            elif len(lanes) == 1:
+                found[lanes[0]] = unforeseen(op, lanes[0])
     return found
 
 
 def fetch_ahead(e: Emitter, op: Operation, start: Num, copies: int) -> None:
     """Has a loop over lanes ask for what it has to, for the vectors from lane `start` on."""
     for fetch in e.shared.ahead.get(op, ()):
-        where = known_indices(e, fetch.access, fetch.lane)
-        if where is None:
+        if not are_known(e, fetch.where, fetch.lane):
             continue
-        buffer = e.buffer(fetch.access.operands[0])
-        offset = offset_at(e, buffer, where, fetch.lane, start)
+        buffer = e.buffer(fetch.buffer)
+        offset = offset_at(e, buffer, fetch.where, fetch.lane, start)
         offset = e.index.add(offset, e.dim(simplify(fetch.distance)))
         first = e.index.place(buffer.pointer, offset, MEMORY_ELEMENT[buffer.dtype])
         for copy in range(copies):
@@ -79,11 +95,35 @@ def find_idle(row: Operation, lanes: list[Operation]) -> tuple[Operation, Sequen
         for op in each.regions[0].ops:
             if op.opdef is loop.load and is_large(op.operands[0]):
                 key = (op.operands[0], *(None if i is lane else i for i in op.operands[1]))
-                seen.setdefault(key, Fetch(op, lane.symbol, next_row(op, counter) * step))
+                seen.setdefault(key, fetch_of(op, lane.symbol, next_row(op, counter) * step))
         stores = any(op.opdef is loop.store for op in each.regions[0].ops)
         if len(seen) == before > 0 and not stores:
             return each, [fetch for fetch in seen.values() if fetch.distance != 0]
     return None
+
+
+def unforeseen(row: Operation, lanes: Operation) -> Sequence[Fetch]:
+    """What the only loop over the lanes of a row asks for: some way on in many rows, or others."""
+    body, lane = lanes.regions[0].ops, lanes.regions[0].params[0].symbol
+    loads = [op for op in body if op.opdef is loop.load and is_large(op.operands[0])]
+    if len(loads) > MANY_ROWS:
+        return [fetch_of(op, lane, as_expr(ROWS_WAY // item_bytes(op))) for op in loads]
+    counter, step = row.regions[0].params[0].symbol, expr_of(row.operands[2])
+    count = expr_of(lanes.operands[1])
+    found: list[Fetch] = []
+    for op in loads:
+        distance = next_row(op, counter) * step
+        if count.is_constant and count.const * item_bytes(op) <= SHORT_ROW and distance.is_constant:
+            rows = -(-SHORT_WAY // max(1, abs(distance.const) * item_bytes(op)))
+            found.append(fetch_of(op, lane, distance * rows))
+    return [fetch for fetch in found if fetch.distance != 0]
+
+
+def item_bytes(op: Operation) -> int:
+    """The bytes of an element that an access touches."""
+    type_ = op.operands[0].type
+    assert isinstance(type_, BufferType)
+    return type_.dtype.nbytes
 
 
 def next_row(op: Operation, counter: Symbol) -> Expr:
@@ -92,8 +132,8 @@ def next_row(op: Operation, counter: Symbol) -> Expr:
     type_ = buffer.type
     assert isinstance(type_, BufferType)
     total = as_expr(0)
-    for index, stride in zip(op.operands[1], type_.strides, strict=True):
-        pace = coefficient(expr_of(index), counter)
+    for index, stride in zip(indices_of(op), type_.strides, strict=True):
+        pace = coefficient(index, counter)
         if pace is None:
             return as_expr(0)
         total = total + as_expr(pace) * as_expr(stride)

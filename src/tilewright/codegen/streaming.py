@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from tilewright.codegen.emitter import Emitter, Extents
@@ -10,12 +10,12 @@ from tilewright.codegen.formats import MEMORY_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Buffer
 from tilewright.codegen.text import ELEMENT_BYTES
-from tilewright.codegen.work import index_expr
 from tilewright.ir.affine import Expr, Symbol, fold, symbols
 from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import Effect, ParamDirection
 from tilewright.ir.types import BufferType
 from tilewright.ops import loop
+from tilewright.ops.touches import indices_of
 
 LARGE = 8 << 20
 
@@ -66,8 +66,8 @@ def is_streamed_store(e: Emitter, op: Operation) -> bool:
 
 def first_element(e: Emitter, store: Operation, counter: Value, low: Num) -> Num | None:
     """Where the lane `low` of a store is in memory, in elements; None where that is data."""
-    where = known_indices(e, store, counter.symbol)
-    if where is None:
+    where = indices_of(store)
+    if not are_known(e, where, counter.symbol):
         return None
     buffer = e.buffer(store.operands[0])
     size = ELEMENT_BYTES[MEMORY_ELEMENT[buffer.dtype]]
@@ -76,13 +76,10 @@ def first_element(e: Emitter, store: Operation, counter: Value, low: Num) -> Num
     return e.index.add(start, offset_at(e, buffer, where, counter.symbol, low))
 
 
-def known_indices(e: Emitter, access: Operation, lane: Symbol) -> tuple[Expr, ...] | None:
-    """The indices of an access as expressions over `lane` and what is known; else None."""
-    exprs = [index_expr(value) for value in access.operands[1]]
-    found = tuple(expr for expr in exprs if expr is not None)
-    outside = {symbol for expr in found for symbol in symbols(expr)} - {lane}
-    is_known = all(e.find_extent(symbol) is not None for symbol in outside)
-    return found if is_known and len(found) == len(exprs) else None
+def are_known(e: Emitter, exprs: Iterable[Expr], lane: Symbol) -> bool:
+    """Whether expressions have values where a loop over lanes begins, but for its counter."""
+    outside = {symbol for expr in exprs for symbol in symbols(expr)} - {lane}
+    return all(e.find_extent(symbol) is not None for symbol in outside)
 
 
 def offset_at(e: Emitter, buffer: Buffer, where: Sequence[Expr], lane: Symbol, at: Num) -> Num:

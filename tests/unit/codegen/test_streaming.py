@@ -18,6 +18,7 @@ from unit.codegen.kernels import (
     constant,
     emit,
     for_loop,
+    index,
     kernel_program,
     lanes,
     native,
@@ -32,7 +33,7 @@ def doubled(rows: int, columns: object, dtype: DType) -> Program:
     """y = x + x, row by row."""
 
     def body(x: Value, y: Value) -> None:
-        count = loop.extent(y, axis=1)
+        count = columns if isinstance(columns, int) else loop.extent(y, axis=1)
 
         def row(r: Value) -> list[Value]:
             def lane(c: Value) -> None:
@@ -120,3 +121,44 @@ def test_small_rows_and_loops_that_store_bring_nothing() -> None:
     (isa, *_) = available_isas()
     assert "call void @llvm.prefetch" not in emit(variances(10, 1000), isa)[0].text
     assert "call void @llvm.prefetch" not in emit(softmax(4096, 4096), isa)[0].text
+
+
+def fetches(program: Program) -> int:
+    (isa, *_) = available_isas()
+    return emit(program, isa)[0].text.count("call void @llvm.prefetch")
+
+
+def test_short_rows_bring_others_and_long_ones_are_foreseen() -> None:
+    assert fetches(doubled(10000, 128, FP32)) > 0
+    assert fetches(doubled(10000, 512, FP32)) == 0
+    assert fetches(doubled(100, 128, FP32)) == 0
+
+
+def test_many_rows_at_once_bring_what_is_some_way_on() -> None:
+    def added(rows: int) -> Program:
+        def body(x: Value, y: Value) -> None:
+            def row(r: Value) -> list[Value]:
+                def lane(c: Value) -> None:
+                    total = constant(0.0)
+                    for k in range(rows):
+                        at = arith.add(r, index(k))
+                        total = arith.add(total, loop.load(x, (at, c), None))
+                    loop.store(y, (r, c), total, None)
+
+                lanes(1000, lane)
+                return []
+
+            for_loop(0, 992, [], row)
+
+        kinds = [("x", buffer(1000, 1000), IN), ("y", buffer(1000, 1000), OUT)]
+        return kernel_program(kinds, body)
+
+    assert fetches(added(4)) == 0
+    assert fetches(added(8)) > 0
+    x = data(1000, 1000)
+    got = np.zeros((1000, 1000), np.float32)
+    native(added(8), available_isas()[0])(x, got)
+    wanted = np.zeros((992, 1000), np.float32)
+    for k in range(8):
+        wanted += x[k : k + 992]
+    assert (got[:992] == wanted).all()
