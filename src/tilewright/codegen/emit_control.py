@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tilewright.abi import Fault
 from tilewright.codegen.emit_faults import faulting, leave
-from tilewright.codegen.emit_lanes import emit_lanes
+from tilewright.codegen.emit_lanes import emit_lanes, write_lanes
 from tilewright.codegen.emit_meeting import emit_crew
 from tilewright.codegen.emit_parallel import (
     CellEmitter,
@@ -18,7 +18,8 @@ from tilewright.codegen.emit_parallel import (
     run_cells,
 )
 from tilewright.codegen.emit_transpose import emit_exchange
-from tilewright.codegen.emitter import Emitter, dtype_name, emits, vector_type
+from tilewright.codegen.emitter import HANDLERS, Emitter, dtype_name, emits, vector_type
+from tilewright.codegen.flat_rows import find_flat_rows
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.words import cast, register_type, word
@@ -98,7 +99,7 @@ def write_for(e: Emitter, op: Operation) -> None:
         low, high = map(e.num, op.operands[:2])
         emit_crew(e, op, low, e.index.sub(high, low))
         return
-    if emit_exchange(e, op):
+    if emit_exchange(e, op) or emit_flat_rows(e, op):
         return
     if is_outlined(e, op):
         emit_parallel(e, op)
@@ -122,6 +123,23 @@ def write_for(e: Emitter, op: Operation) -> None:
         state.following = flatten(e, terminator.operands[0])
         e.dims.pop()
     define_flat(e, op.results, state.carries)
+
+
+def emit_flat_rows(e: Emitter, op: Operation) -> bool:
+    """Writes short rows that lie end to end as one row; False where a loop is not that."""
+    flat = find_flat_rows(op) if e.lanes is None else None
+    if flat is None or not flat.are_dense(e):
+        return False
+    body = op.regions[0]
+    e.dims.append({})
+    e.define(body.params[0], Const(0, dtype_name(body.params[0])))
+    for each in body.ops[:-1]:
+        if each is not flat.lanes:
+            HANDLERS[each.opdef](e, each)
+    rows = e.index.maximum(e.num(op.operands[1]), 0)
+    write_lanes(e, flat.lanes, 0, e.index.mul(rows, flat.width), estimate_loop(op))
+    e.dims.pop()
+    return True
 
 
 def emit_parallel(e: Emitter, op: Operation) -> None:

@@ -35,8 +35,11 @@ def emit_lanes(e: Emitter, op: Operation) -> None:
     if e.lanes is not None:
         raise InternalError("a lanes loop stands inside another")
     low, high = (e.num(value) for value in op.operands[:2])
-    count = e.index.maximum(e.index.sub(high, low), 0)
-    work = estimate_one(op)
+    write_lanes(e, op, low, e.index.maximum(e.index.sub(high, low), 0), estimate_one(op))
+
+
+def write_lanes(e: Emitter, op: Operation, low: Num, count: Num, work: Work) -> None:
+    """`count` lanes of a loop, from number `low` on, by this thread or by all."""
     outermost = e.depth == 0 and not isinstance(e, CellEmitter)
     if outermost and is_long(work) and has_independent_lanes(op):
         share_lanes(e, op, low, count, work)

@@ -13,6 +13,7 @@ from tilewright.codegen.words import cast, constant, register_type
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import BufferType
 from tilewright.ops import loop
+from tilewright.ops.touches import root_of
 
 SUFFIX = {"float": "f32", "double": "f64"}
 MASK = f"<{LANES} x i1>"
@@ -310,10 +311,9 @@ def emit_store(e: Emitter, op: Operation) -> None:
         return
     stored = [to_memory(e, buffer.dtype, ref, LANES) for ref in e.vectors(value)]
     masks = combined_masks(e, mask)
-    if target in e.shared.streamed and address.kind == "lanes" and not any(masks):
-        store_past_caches(
-            e, buffer.dtype, address, stored, e.brought_num(e.shared.streamed[target])
-        )
+    streamed = e.shared.streamed.get(root_of(target))
+    if streamed is not None and address.kind == "lanes" and not any(masks):
+        store_past_caches(e, buffer.dtype, address, stored, e.brought_num(streamed))
         return
     if address.kind == "lanes":
         for copy, (ref, mask_ref) in enumerate(zip(stored, masks, strict=True)):

@@ -15,7 +15,7 @@ from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import Effect, ParamDirection
 from tilewright.ir.types import BufferType
 from tilewright.ops import loop
-from tilewright.ops.touches import indices_of
+from tilewright.ops.touches import UNTOUCHING, indices_of, root_of
 
 LARGE = 8 << 20
 
@@ -32,7 +32,7 @@ def streamed_buffers(function: Function) -> list[Value]:
     ]
     if not outputs or any(op.opdef.effect is Effect.COMM for op in function.body.walk()):
         return []
-    used = {value for op in function.body.walk() for value in other_uses(op)}
+    used = {root_of(value) for op in function.body.walk() for value in other_uses(op)}
     return [param for param in outputs if param not in used]
 
 
@@ -61,7 +61,11 @@ def alignment_mask(e: Emitter, value: Value) -> Num:
 
 def is_streamed_store(e: Emitter, op: Operation) -> bool:
     """Whether an operation stores to an output that may go past the caches, in every lane."""
-    return op.opdef is loop.store and op.operands[0] in e.shared.streamed and not op.operands[3]
+    return (
+        op.opdef is loop.store
+        and root_of(op.operands[0]) in e.shared.streamed
+        and not op.operands[3]
+    )
 
 
 def first_element(e: Emitter, store: Operation, counter: Value, low: Num) -> Num | None:
@@ -93,7 +97,7 @@ def offset_at(e: Emitter, buffer: Buffer, where: Sequence[Expr], lane: Symbol, a
 
 
 def other_uses(op: Operation) -> list[Value]:
-    """The values an operation touches in any way but as the target of a store or its extents."""
-    if op.opdef is loop.extent or op.opdef.terminator:
+    """The values an operation touches in any way but as the target of a store or of a view."""
+    if op.opdef in UNTOUCHING or op.opdef.terminator:
         return []
     return list(op.inputs)[1:] if op.opdef is loop.store else list(op.inputs)
