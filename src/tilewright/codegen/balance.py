@@ -13,6 +13,7 @@ from tilewright.codegen.words import word
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.types import ScalarType
 from tilewright.ops import arith, loop
+from tilewright.ops.extents import constant_of
 from tilewright.ops.long_words import LONG_WORDS
 
 MOVABLE = (arith.add, arith.sub)
@@ -36,7 +37,7 @@ def moved_sums(body: Block) -> frozenset[Operation]:
     ops = [op for op in body.walk() if op.opdef in MEMORY or is_wide_float(op)]
     kinds = [op.opdef for op in ops]
     sums = sum(kind in SUMS for kind in kinds)
-    products = sum(kind in PRODUCTS for kind in kinds)
+    products = len({same_value(op) for op in ops if op.opdef in PRODUCTS})
     products += LONG_PRODUCTS * sum(op.opdef in LONG_WORDS for op in ops)
     accesses = sum(kind in MEMORY for kind in kinds)
     movable = [op for op in ops if op.opdef in MOVABLE]
@@ -44,6 +45,12 @@ def moved_sums(body: Block) -> frozenset[Operation]:
     if count < WORTHWHILE:
         return frozenset()
     return frozenset(movable[k * len(movable) // count] for k in range(count))
+
+
+def same_value(op: Operation) -> tuple[object, ...]:
+    """What two words have in common that LLVM computes once."""
+    constants = map(constant_of, op.operands)
+    return (op.opdef, *(v if c is None else c for v, c in zip(op.operands, constants, strict=True)))
 
 
 def is_wide_float(op: Operation) -> bool:

@@ -14,7 +14,7 @@ from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
-from tilewright.codegen.streaming import first_element, is_streamed_store
+from tilewright.codegen.streaming import first_element, is_large_store
 from tilewright.codegen.work import Work, estimate_one, index_expr
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol, coefficient, symbols
@@ -118,15 +118,15 @@ class LaneLoop:
         self.reductions.finish(self.op.results, self.straight(accumulators))
 
     def lanes_before_line(self) -> Num:
-        """How many lanes come before one that stores past the caches can begin with.
+        """How many lanes come before one whose store is a whole line of memory.
 
-        Arrays seldom begin where a vector may be stored so. None where the loop is too short to
-        repay a masked vector, or reduces: what goes to which accumulator is fixed.
+        Arrays seldom begin with one, and only whole lines go past the caches. None where the loop
+        is too short to repay a masked vector, or reduces: which accumulator gets what is fixed.
         """
         if self.reductions.folds or (isinstance(self.count, int) and self.count < ALIGNED_LOOP):
             return 0
         e, index = self.e, self.e.index
-        store = next((op for op in self.body.ops if is_streamed_store(e, op)), None)
+        store = next((op for op in self.body.ops if is_large_store(op)), None)
         place = None if store is None else first_element(e, store, self.body.params[0], self.low)
         if place is None:
             return 0

@@ -59,13 +59,12 @@ def alignment_mask(e: Emitter, value: Value) -> Num:
     return e.text.let(f"select i1 {large}, i64 {aligned}, i64 -1")
 
 
-def is_streamed_store(e: Emitter, op: Operation) -> bool:
-    """Whether an operation stores to an output that may go past the caches, in every lane."""
-    return (
-        op.opdef is loop.store
-        and root_of(op.operands[0]) in e.shared.streamed
-        and not op.operands[3]
-    )
+def is_large_store(op: Operation) -> bool:
+    """Whether an operation stores to memory of the caller that may be large, in every lane."""
+    if op.opdef is not loop.store or op.operands[3] is not None:
+        return False
+    root = root_of(op.operands[0])
+    return root.op is None and may_be_large(root)
 
 
 def first_element(e: Emitter, store: Operation, counter: Value, low: Num) -> Num | None:
