@@ -131,6 +131,7 @@ def emit_flat_rows(e: Emitter, op: Operation) -> bool:
     if flat is None or not flat.are_dense(e):
         return False
     body = op.regions[0]
+    poll_cancel(e, op)
     e.dims.append({})
     e.define(body.params[0], Const(0, dtype_name(body.params[0])))
     for each in body.ops[:-1]:
