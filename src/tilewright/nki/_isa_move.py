@@ -17,7 +17,7 @@ from tilewright.errors.nki_instructions import (
     UNSUPPORTED_OP,
     VALID_SIZE,
 )
-from tilewright.errors.nki_tensors import RANK_LIMIT
+from tilewright.errors.nki_tensors import RANK_LIMIT, UNEXPECTED_OPERAND
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import require_dtype, reshaped_to
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
@@ -26,6 +26,7 @@ from tilewright.frontend.trace.index import TileIndex
 from tilewright.frontend.trace.indirect import direct_tile
 from tilewright.frontend.trace.loops import SequentialRange
 from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.predicates import DynamicScalar
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.frontend.trace.tiles import index_tile, mask_tile
 from tilewright.frontend.trace.views import static_shape
@@ -96,6 +97,9 @@ def memset(
 @nki_op("nisa.iota")
 def iota(expr: Any, dtype: Any, *, mask: Any = None, **kwargs: Any) -> nki_tensor:
     """An index object as a tile: evaluated in 32-bit integers, then converted."""
+    if not isinstance(expr, (TileIndex, DynamicScalar)):
+        found = {"given": type(expr).__name__, "wanted": "an index object"}
+        raise refusal(UNEXPECTED_OPERAND, op="iota", name="expr", **found)
     index = expr if isinstance(expr, TileIndex) else TileIndex(expr.expr, {}, (1, 1))
     value = index_tile(nki_ctx().sema, index)
     return result_tile(value, require_dtype(dtype), mask)

@@ -31,12 +31,14 @@ from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.grid import ParDim
 from tilewright.frontend.trace.indirect import IndirectTile
 from tilewright.frontend.trace.ops import nki_op
+from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.spans import warn_author
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
 from tilewright.nki._enums import oob_mode
+from tilewright.nki._operands import require_number
 from tilewright.ops import creation
 from tilewright.ops.nki_dtypes import dtype_name
 
@@ -107,7 +109,7 @@ def create(
         if fill is not None:
             raise refusal(HBM_INIT_VALUE)
         return _hbm_tensor(extents, dtype, buffer.space)
-    axis = _partition_axis(shape)
+    axis = _partition_axis(as_items(shape))
     require_partitions(extents, axis)
     require_on_target(dtype)
     require_room(extents, axis, dtype, buffer)
@@ -119,8 +121,7 @@ def create(
     if fill is None:
         value = creation.create(shape=extents, dtype=dtype, space=buffer.space)
     else:
-        number = float(fill) if dtype.is_float() else int(fill)
-        given = bool(fill) if dtype.kind == "bool" else number
+        given = require_number(fill, "value", dtype)
         value = creation.full(shape=extents, dtype=dtype, value=given, space=buffer.space)
     places = () if buffer.allocation is None else places_of(buffer, extents, axis, dtype)
     return sema.tile(value, buffer.space, partition_axis=axis, places=places)

@@ -25,13 +25,13 @@ from tilewright.frontend.trace.scalars import element, scalar
 from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import static_shape
-from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._memory import require_hbm
 from tilewright.nki._operands import (
     is_scalar,
     operand_value,
     operation_name,
+    require_number,
     require_tile,
     result_dtype,
     result_tile,
@@ -90,7 +90,7 @@ def random_seed(seed: Any, *, mask: Any = None, **kwargs: Any) -> None:
     if isinstance(seed, nki_tensor):
         random.reseed(casting.cast(element(seed), dtype=UINT32))
     else:
-        random.reseed(int(seed))
+        random.reseed(int(require_number(seed, "seed", UINT32)))
 
 
 @nki_op("nl.dropout")
@@ -230,7 +230,10 @@ def do_while(condition: nki_tensor) -> Generator[None]:
 def device_print(prefix: str, x: Any, *, mask: Any = None, **kwargs: Any) -> None:
     """Prints a tile while the kernel runs."""
     ctx = nki_ctx()
-    value: Value = operand_value(x, FP32) if is_scalar(x) else tile_value(x, x.root.dtype, mask)
+    if is_scalar(x):
+        splat = creation.splat(operand_value(x, FP32), shape=(1, 1), space=MemorySpace.Sbuf)
+        x = ctx.sema.tile(splat)
+    value = tile_value(require_tile(x, "x"), x.root.dtype, mask)
     ctx.kernel.print_value(prefix, value)
 
 

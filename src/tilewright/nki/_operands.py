@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Container, Sequence
 from typing import Any, cast
@@ -139,6 +140,10 @@ def require_engine(engine: engines, op0: str, op1: str | None = None, **tiles: A
     """Refuses an engine that the instruction does not run on, or that does not reach its tiles."""
     if engine is engines.unknown:
         return
+    if not isinstance(engine, engines):  # pyright: ignore[reportUnnecessaryIsInstance]
+        wanted = "a member of nisa.engine"
+        found = {"name": "engine", "given": repr(engine), "wanted": wanted}
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), **found)
     if engine.name not in ENGINES[current_api()]:
         raise refusal(ENGINE_OPS, op=current_api(), op0=op0, op1=op1, engine=engine.name)
     if engine is engines.gpsimd:
@@ -157,6 +162,22 @@ def require_one_in_sbuf(left: Any, right: Any, name: str) -> None:
     """Refuses two tiles in PSUM, of which an instruction reads one; `name` is of the second."""
     if isinstance(left, nki_tensor) and left.root.space is MemorySpace.Psum:
         require_sbuf(right, name)
+
+
+def require_number(given: Any, name: str, dtype: DType) -> bool | int | float:
+    """A host number as an element of `dtype`; refuses anything else, and NaN as an integer."""
+    number = cast(Any, given) if isinstance(given, (bool, int, float, np.generic)) else None
+    if number is None or not (dtype.is_float() or math.isfinite(number)):
+        wanted = "a number" if dtype.is_float() else "a finite number"
+        found = {"name": name, "given": repr(cast(Any, given)), "wanted": wanted}
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), **found)
+    return _element(number, dtype)
+
+
+def _element(given: Any, dtype: DType) -> bool | int | float:
+    if dtype.kind == "bool":
+        return bool(given)
+    return float(given) if dtype.is_float() else int(given)
 
 
 def is_scalar(given: Any) -> bool:

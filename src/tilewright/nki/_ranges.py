@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.errors.nki_control import PROGRAM_ID_AXIS
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.index import DynamicSlice, Grid, MGrid, TileIndex, constant_int
 from tilewright.frontend.trace.index import arange as make_arange
 from tilewright.frontend.trace.loops import AffineRange, DynamicRange, SequentialRange, range_bounds
@@ -52,8 +53,11 @@ def num_programs(axes: Any = None) -> int:
     if axes is None:
         return math.prod(dim.size for dim in grid)
     sizes = [dim.size for dim in grid] or [1]
-    chosen = [sizes[constant_int(axis, "an axis")] for axis in as_items(axes)]
-    return math.prod(chosen)
+    chosen = [constant_int(axis, "an axis") for axis in as_items(axes)]
+    for axis in chosen:
+        if not -len(sizes) <= axis < len(sizes):
+            raise refusal(PROGRAM_ID_AXIS, axis=axis, ndim=len(grid))
+    return math.prod(sizes[axis] for axis in chosen)
 
 
 @nki_op("nl.program_ndim")

@@ -237,6 +237,38 @@ def test_artifacts_go_to_an_empty_directory(tmp_path: Any) -> None:
         nki.baremetal(artifacts_dir=str(tmp_path))
 
 
+MISFITS: dict[str, Any] = {
+    "a value that is text": lambda t: nl.full((4, 8), "a", nl.float32),
+    "no number as an integer": lambda t: nl.full((4, 8), float("nan"), nl.int32),
+    "a number for an index": lambda t: nisa.iota(3, nl.int32),
+    "a tile for an index": lambda t: nisa.iota(t, nl.int32),
+    "a grid of a number": lambda t: nl.mgrid[3],
+    "an engine's name": lambda t: nisa.nc_transpose(t, engine="tensor"),
+    "a seed that is text": lambda t: nl.random_seed("a"),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_operands_of_the_wrong_kind_are_named(name: str) -> None:
+    error = refusal_of(MISFITS[name], X)
+    assert error.code == "err_unexpected_type_of_operand" and error.span is not None
+
+
+def test_axes_that_are_not_there_and_shapes_of_one_number_are_refused() -> None:
+    assert refusal_of(lambda t: nl.num_programs(5), X).code == "err_program_id_axis_out_of_bounds"
+    error = refusal_of(lambda t: nl.zeros(4, nl.float32), X)
+    assert error.code == "err_leading_dimension_of_tensor_must_be_partition"
+
+
+def test_numbers_are_printed_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(t: Any) -> Any:
+        nl.device_print("number:", 3)
+        return t
+
+    applied(body, X)
+    assert capsys.readouterr().out == "number: [[3.]]\n"
+
+
 def test_indices_have_no_other_arithmetic() -> None:
     i = lambda: nl.arange(8)[None, :]  # noqa: E731
     for body in (lambda t: i() / 2, lambda t: i() ** 2, lambda t: i() & 1, lambda t: 2 << i()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from tilewright.dataclass import dataclass
 from tilewright.errors.nki_control import CONDITION_ON_ARANGE, EXPECTED_CONSTANT
@@ -17,6 +17,7 @@ from tilewright.errors.nki_tensors import (
     INDICES_SHAPE,
     MASK_EXPRESSION,
     MASK_NOT_EQUAL,
+    UNEXPECTED_OPERAND,
 )
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.predicates import (
@@ -426,10 +427,13 @@ class MGrid:
 
     @staticmethod
     def _range(given: Any) -> range:
-        start = 0 if given.start is None else given.start
-        step = 1 if given.step is None else given.step
-        bounds = [constant_int(each, "a bound of nl.mgrid") for each in (start, given.stop, step)]
-        return range(*bounds)
+        if not isinstance(given, slice):
+            found = {"given": repr(given), "wanted": "a slice"}
+            raise refusal(UNEXPECTED_OPERAND, op="mgrid", name="subscript", **found)
+        part = cast(Any, given)
+        start = 0 if part.start is None else part.start
+        bounds = (start, part.stop, 1 if part.step is None else part.step)
+        return range(*(constant_int(each, "a bound of nl.mgrid") for each in bounds))
 
     @staticmethod
     def _axis(axis: int, places: range, shape: tuple[int, ...]) -> TileIndex:
