@@ -7,6 +7,7 @@ import pytest
 
 import tilewright.language as pl
 from tilewright.errors import (
+    InvalidOperationError,
     ParserSyntaxError,
     ParserTypeError,
     ScopeIsolationError,
@@ -365,3 +366,49 @@ def f(x: pl.Tensor[[16], pl.FP32], out: pl.Out[pl.Tensor[[16], pl.FP32]]):
 """
     with pytest.raises(StaleRead, match="A part of 'out' is written after 'out' itself was"):
         pl.parse(text)
+
+
+CONSEQUENCES = {
+    "rebound in a loop": ("t = x", "for i in pl.range(3):", "    t = pl.nope(t)", "return t"),
+    "rebound in a while": (
+        "t = x",
+        "while n > 3:",
+        "    t = pl.nope(t)",
+        "    n = n - 1",
+        "return t",
+    ),
+    "bound in a loop": ("for i in pl.range(3):", "    u = pl.nope(x)", "return u"),
+    "in an inner loop": (
+        "for i in pl.range(3):",
+        "    for j in pl.range(2):",
+        "        x = pl.nope(x)",
+        "    y = pl.add(x, 1.0)",
+        "return x",
+    ),
+    "in an arm in a loop": (
+        "for i in pl.range(3):",
+        "    if n > 3:",
+        "        x = pl.nope(x)",
+        "    x = pl.add(x, 1.0)",
+        "return x",
+    ),
+    "yielded": (
+        "for i, (t,) in pl.range(3, init_values=(x,)):",
+        "    t = pl.yield_(pl.nope(t))",
+        "return t",
+    ),
+    "yielded by name": (
+        "for i, (t,) in pl.range(3, init_values=(x,)):",
+        "    u = pl.nope(t)",
+        "    t = pl.yield_(u)",
+        "return t",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSEQUENCES)
+def test_an_error_in_a_loop_is_one_error(name: str) -> None:
+    head = "@pl.function\ndef f(x: pl.Tensor[[8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
+    with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl\.nope'") as caught:
+        pl.parse(head + "".join(f"    {line}\n" for line in CONSEQUENCES[name]))
+    assert not caught.value.companions()

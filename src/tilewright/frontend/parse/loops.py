@@ -8,48 +8,55 @@ that turns out to write more than foreseen is read again.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, DType
-from tilewright.errors import ParserSyntaxError, ParserTypeError, UnsupportedFeatureError
-from tilewright.frontend.operations import as_attr
+from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
+from tilewright.frontend.parse.heads import (
+    index_range,
+    init_values,
+    loop_arguments,
+    loop_attributes,
+    loop_targets,
+    not_a_loop,
+    require_rules,
+)
 from tilewright.frontend.parse.liveness import Facts
 from tilewright.frontend.parse.operators import as_condition
-from tilewright.frontend.parse.options import POSITIONAL, require_options
-from tilewright.frontend.parse.parser import Blocks, FunctionParser, Yield, statement
+from tilewright.frontend.parse.parser import (
+    Blocks,
+    FunctionParser,
+    Poison,
+    Silenced,
+    Yield,
+    statement,
+)
 from tilewright.frontend.parse.regions import (
     can_flow,
     emit_region_op,
     end_block,
     isolated,
 )
-from tilewright.frontend.parse.scopes import require_nesting
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
 from tilewright.frontend.surface import LoopWord
 from tilewright.frontend.values import (
     as_number,
     constant,
     fitted,
-    is_integer,
-    is_number,
     is_scalar,
     literal_of,
 )
-from tilewright.frontend.words import COND, SPLIT_AIV, SPMD, WHILE
-from tilewright.ir.affine import Expr, Symbol, as_expr
-from tilewright.ir.conformance import described
+from tilewright.frontend.words import COND, WHILE
+from tilewright.ir.affine import Symbol
 from tilewright.ir.core import Block, Value
-from tilewright.ir.enums import ForKind
 from tilewright.ir.rewrite import replace_values
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
-from tilewright.ops.extents import as_dim, constant_of, last_index
 
 _MAX_READINGS = 8
 _OUTSIDE = "inside a loop that may not run"
@@ -233,6 +240,11 @@ def _written_roots(p: FunctionParser, loop: Loop, again: Again) -> list[int]:
     return sorted({*again.roots, *(root for root in guessed if root is not None)})
 
 
+def _has_yield(p: FunctionParser, body: Sequence[ast.stmt]) -> bool:
+    values = (node.value for node in body if isinstance(node, (ast.Assign, ast.AnnAssign)))
+    return any(value is not None and is_word_call(p, value, "yield_") for value in values)
+
+
 def _yielded(
     p: FunctionParser, loop: Loop, carries: Sequence[Carry], ended: Yield | None
 ) -> tuple[list[str], list[Any]]:
@@ -243,6 +255,8 @@ def _yielded(
         raise ParserSyntaxError(
             "pl.yield_ in a loop needs init_values", p.span(ended.node), "Add init_values=(...)."
         )
+    if explicit and ended is None and _has_yield(p, loop.body[-1:]):
+        raise Silenced  # the pl.yield_ at the end could not be read, and why has been said
     if explicit and (ended is None or not names):
         raise ParserSyntaxError(
             "A loop with init_values must end with an assignment from pl.yield_",
@@ -342,6 +356,8 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
             p.scope[name] = inside.get(bound, bound if name not in before else was)
         elif name in before and bound in reading.params:
             continue
+        elif isinstance(bound, Poison) and bound.reason is None:
+            p.scope[name] = bound  # what is wrong with it has been said
         else:
             p.scope[name] = isolated(name, _OUTSIDE, _ADVICE)
     for carry, name, result in zip(reading.carries, reading.names, results):
@@ -399,14 +415,14 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
         parse_explicit_while(p, node)
         return
     if not isinstance(function, LoopWord) or not isinstance(head, ast.Call):
-        raise _not_a_loop(p, node, function)
-    bounds, inits, options = _loop_arguments(p, head, function)
-    index, headers = _targets(p, node, len(inits))
-    _require_rules(p, head, function, bounds, inits)
+        raise not_a_loop(p, node, function)
+    bounds, inits, options = loop_arguments(p, head, function)
+    index, headers = loop_targets(p, node, len(inits))
+    require_rules(p, head, function, bounds, inits)
     deps = task_ids(p, options.pop("deps", None), head)
     bounds[1] = blocks_unless(p, options.pop("predicate", None), bounds[1], head)
     lo, hi, step = (p.as_value(bound) for bound in bounds)
-    symbol = _index_range(lo, hi, step)
+    symbol = index_range(lo, hi, step)
 
     def variable() -> Value:
         value = Value(ScalarType(INDEX), index)
@@ -421,118 +437,13 @@ def parse_for(p: FunctionParser, node: ast.For) -> None:
     p.state.blocks.pop()
     drop_unchanged(p, reading)
     close_loop(p, reading)
-    attrs = _attributes(function, options)
+    attrs = loop_attributes(function, options)
     operands = (lo, hi, step, tuple(carry.init for carry in reading.carries))
     op = emit_region_op(p, control.for_, operands, attrs, (reading.block,), node)
     results, name = op.results, getattr(node, TASK_NAME, None)
     if deps or name is not None:
         results = emit_task_around(p, op, deps, name, node)
     finish_loop(p, loop, reading, results)
-
-
-def _not_a_loop(p: FunctionParser, node: ast.For, function: Any) -> ParserSyntaxError:
-    shown = ast.unparse(node.iter)
-    hint = "Write 'for i in pl.range(...)', pl.parallel, pl.unroll, pl.pipeline, pl.spmd."
-    if function is builtins.range:
-        hint = f"Write 'pl.{shown}'."
-    return ParserSyntaxError(
-        f"For loop must use pl.range(), not '{shown}'", p.span(node.iter), hint
-    )
-
-
-def _loop_arguments(
-    p: FunctionParser, call: ast.Call, function: LoopWord
-) -> tuple[list[Any], list[Value], dict[str, Any]]:
-    bounds, inits = p.items(call.args), list[Value]()
-    options: dict[str, Any] = {}
-    for keyword in call.keywords:
-        if keyword.arg == "init_values":
-            inits = init_values(p, keyword.value)
-        elif keyword.arg is not None:
-            options[keyword.arg] = p.evaluate(keyword.value)
-    names = POSITIONAL.get(function, ())
-    bounds += [options.pop(name) for name in names if name in options]
-    require_options(p, function, {**dict(zip(names, bounds)), **options}, call)
-    if function is SPMD:
-        require_nesting(p, function, call)
-    if not 1 <= len(bounds) <= (len(names) or 3):
-        raise ParserSyntaxError(
-            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
-        )
-    lo = bounds[0] if len(bounds) > 1 else 0
-    hi = bounds[1] if len(bounds) > 1 else bounds[0]
-    return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options
-
-
-def init_values(p: FunctionParser, node: ast.expr) -> list[Value]:
-    """The values that a loop starts with, from its init_values argument."""
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return [p.as_value(p.operand(element), element) for element in node.elts]
-    given = p.evaluate(node)
-    if not isinstance(given, (tuple, list)):
-        raise ParserSyntaxError("init_values is a tuple: init_values=(x,)", p.span(node))
-    return [p.as_value(item, node) for item in given]  # pyright: ignore[reportUnknownVariableType]
-
-
-def _targets(p: FunctionParser, node: ast.For, count: int) -> tuple[str, list[str]]:
-    target = node.target
-    if isinstance(target, ast.Name):
-        if count:
-            raise ParserSyntaxError(
-                f"Mismatch: 0 iter_args but {count} init_values",
-                p.span(target),
-                "Write 'for i, (x,) in pl.range(n, init_values=(x0,))'.",
-            )
-        return target.id, []
-    elements = target.elts if isinstance(target, ast.Tuple) else []
-    if len(elements) == 2 and isinstance(elements[0], ast.Name):
-        carried = elements[1].elts if isinstance(elements[1], ast.Tuple) else [elements[1]]
-        names = [element.id for element in carried if isinstance(element, ast.Name)]
-        if len(names) != count:
-            raise ParserSyntaxError(
-                f"Mismatch: {len(names)} iter_args but {count} init_values", p.span(target)
-            )
-        return elements[0].id, names
-    raise ParserSyntaxError(
-        "A loop target is 'i' or 'i, (x, y)'", p.span(target), "Name the carried values in a tuple."
-    )
-
-
-def _require_rules(
-    p: FunctionParser,
-    call: ast.Call,
-    function: LoopWord,
-    bounds: Sequence[Any],
-    inits: Sequence[Value],
-) -> None:
-    takes_inits = p.state.is_text or not inits  # a text says what the author left to be found
-    if function.kind is ForKind.Unroll and not (takes_inits and all(map(is_number, bounds))):
-        raise ParserSyntaxError(
-            "pl.unroll takes constant bounds and no init_values", p.span(call), "Use pl.range."
-        )
-    for word, bound in zip(("start", "stop", "step"), bounds):
-        if not is_integer(bound):
-            what = f"The {word} of {function.path} is {described(bound)}, not an integer scalar"
-            raise ParserTypeError(what, p.span(call))
-    if is_number(bounds[2]) and bounds[2] == 0:
-        raise ParserSyntaxError(f"The step of {function.path} cannot be 0", p.span(call))
-
-
-def _index_range(lo: Value, hi: Value, step: Value) -> tuple[Expr | int | None, Expr | int | None]:
-    """The inclusive range of a loop variable, as far as it is known."""
-    stride = constant_of(step)
-    if not isinstance(stride, int) or not (is_scalar(lo) and is_scalar(hi)):
-        return None, None
-    first, end = as_expr(as_dim(lo)), as_expr(as_dim(hi))
-    return (first, last_index(first, end, stride)) if stride > 0 else (end + 1, first)
-
-
-def _attributes(function: LoopWord, options: dict[str, Any]) -> dict[str, Any]:
-    kind = ForKind.SplitAiv if function is SPLIT_AIV else function.kind
-    stage = options.pop("stage", 0)
-    combine = tuple(options.pop("combine", ()))
-    rest = tuple((name, as_attr(given)) for name, given in options.items())
-    return {"kind": kind, "combine": combine, "stage": stage, "attrs": rest}
 
 
 @statement(ast.While)
