@@ -18,6 +18,7 @@ from tilewright.codegen.formats import (
     encode_constant,
 )
 from tilewright.codegen.lanes import Lanes, fma, select
+from tilewright.codegen.math_double import DOUBLE_WORDS
 from tilewright.codegen.text import Module, Text, constant_text, type_text
 from tilewright.codegen.words_cast import cast as cast_lanes
 from tilewright.codegen.words_cast import narrow_float, widen_float
@@ -235,7 +236,9 @@ def float_word(name: str, dtype: str, operands: list[Lanes]) -> Lanes:
     """Float arithmetic; narrow formats widen, compute, and round once."""
     function = ALL_FLOAT_WORDS[name]
     if dtype == "FP64" and name in MATH_WORDS:
-        raise NotImplementedError("this word computes in binary32")
+        if name not in DOUBLE_WORDS:
+            raise NotImplementedError("this word computes in binary32")
+        return DOUBLE_WORDS[name](*operands)
     if dtype in WIDE_FLOATS:
         return function(*operands)
     if dtype in FLOAT_FORMATS and name in ("neg", "abs"):
