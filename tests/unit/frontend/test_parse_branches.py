@@ -7,6 +7,7 @@ import pytest
 
 import tilewright.language as pl
 from tilewright.errors import (
+    InvalidOperationError,
     ParserError,
     ParserSyntaxError,
     ParserTypeError,
@@ -177,3 +178,14 @@ def f(n: pl.Scalar[pl.INDEX]) -> pl.Scalar[pl.INDEX]:
     with pytest.raises(ScopeIsolationError, match="'y' is bound only in an arm") as caught:
         pl.parse(body)
     assert caught.value.hint == "Yield 'y' as well."
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_a_yield_that_cannot_be_read_is_one_error(arm: int) -> None:
+    yields = ["pl.yield_(x)", "pl.yield_(x)"]
+    yields[arm] = "pl.yield_(pl.nope(x))"
+    body = f"    if n > 3:\n        z = {yields[0]}\n    else:\n        z = {yields[1]}\n"
+    head = "@pl.function\ndef f(x: pl.Tensor[[8], pl.FP32], n: pl.Scalar[pl.INDEX]):\n"
+    with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl\.nope'") as caught:
+        pl.parse(f"{head}{body}    return pl.add(z, 1.0)\n")
+    assert not caught.value.companions()

@@ -18,7 +18,7 @@ from tilewright.errors import (
 )
 from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.parse.operators import as_condition
-from tilewright.frontend.parse.parser import FunctionParser, Poison, Yield, statement
+from tilewright.frontend.parse.parser import FunctionParser, Poison, Silenced, Yield, statement
 from tilewright.frontend.parse.regions import can_flow, emit_region_op, end_block, isolated
 from tilewright.frontend.values import (
     as_number,
@@ -127,6 +127,8 @@ def _arm_values(p: FunctionParser, node: ast.If, arm: Arm, names: Sequence[str])
     found = [arm.scope.get(name, MISSING) for name in names]
     if all(can_flow(value) for value in found):
         return found
+    if any(isinstance(value, Poison) and value.reason is None for value in found):
+        raise Silenced  # the pl.yield_ of this arm could not be read, and why has been said
     raise ParserSyntaxError(
         "One arm of the 'if' ends with pl.yield_ and the other does not",
         p.span(node),
