@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.dataclass import dataclass
-from tilewright.ir.affine import Dim, Expr, Symbol, as_expr, equal, substitute, symbols
+from tilewright.ir.affine import (
+    Dim,
+    Expr,
+    Symbol,
+    as_expr,
+    equal,
+    less_equal,
+    simplify,
+    substitute,
+    symbols,
+)
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.rewrite import Cloner, copy_function
@@ -20,7 +30,18 @@ from tilewright.passes.scopes import Scopes
 
 def has_products(program: Program, entry: str) -> bool:
     """True when a function has a matrix product."""
-    return any(op.opdef is loop.matmul for op in program[entry].body.walk())
+    return holds_product(program[entry].body)
+
+
+def holds_product(block: Block) -> bool:
+    """True when there is a matrix product in a block, or in the blocks inside it."""
+    for op in block.ops:
+        if op.opdef is loop.matmul:
+            return True
+        for region in op.regions:
+            if holds_product(region):
+                return True
+    return False
 
 
 def blocks_in(body: Block) -> Iterator[Block]:
@@ -81,13 +102,15 @@ def strip_of(value: Value) -> Strip:
     return Strip(value, (as_expr(0),) * 2, type_.shape, type_.strides)
 
 
-def exact_trip(low: Expr, high: Expr, step: Expr) -> int:
-    """How often a loop runs, if that is known and its last iteration is whole; else 0."""
+def exact_trip(low: Expr, high: Expr, step: Expr) -> Dim | None:
+    """How often a loop runs, if its last iteration is surely whole and there may be one."""
     distance = high - low
-    if not distance.is_constant or not step.is_constant or step.const <= 0:
-        return 0
-    whole = distance.const % step.const == 0 and distance.const > 0
-    return distance.const // step.const if whole else 0
+    if not step.is_constant or step.const <= 0:
+        return None
+    trip = distance // step.const
+    if trip == 0 or trip * step != distance or less_equal(0, trip) is not True:
+        return None
+    return simplify(trip)
 
 
 class LoopCloner(Cloner):
@@ -109,12 +132,16 @@ class LoopCloner(Cloner):
         """True when `exprs` can be computed here."""
         return all(symbol in self.known for each in exprs for symbol in symbols(each))
 
+    def index(self, expr: Expr) -> Value:
+        """A number that can be computed here."""
+        scopes = Scopes(self.builder)
+        for symbol in symbols(expr):
+            scopes.define(symbol, self.known[symbol])
+        return scopes.index(expr)
+
     def view(self, buffer: Value, offsets: Sequence[Expr], shape: Shape, strides: Shape) -> Value:
         """A view of the copied `buffer` from `offsets` on."""
-        scopes = Scopes(self.builder)
-        for symbol in (symbol for each in offsets for symbol in symbols(each)):
-            scopes.define(symbol, self.known[symbol])
-        indices = tuple(map(scopes.index, offsets))
+        indices = tuple(map(self.index, offsets))
         return loop.view(buffer, indices, shape=shape, strides=strides)
 
     def strip(self, strip: Strip) -> Value:

@@ -97,7 +97,7 @@ def looped_product(op: Operation) -> Product | None:
     """The product that a loop over consecutive slices along k is."""
     low, high, step = map(expr_of, op.operands[:3])
     trip = exact_trip(low, high, step)
-    if op.attrs["kind"] is not ForKind.Sequential or op.operands[3] or not trip:
+    if op.attrs["kind"] is not ForKind.Sequential or op.operands[3] or trip is None:
         return None
     effects = [inner for inner in op.regions[0].ops[:-1] if not is_pure(inner)]
     if [inner.opdef for inner in effects] != [loop.matmul]:
@@ -112,7 +112,7 @@ def looped_product(op: Operation) -> Product | None:
         if pace is None or equal(as_expr(pace) * step, strip.width(axis)) is not True:
             return None
     a, b = product.a.at(counter, low), product.b.at(counter, low)
-    depth = simplify(as_expr(product.depth) * trip)
+    depth = simplify(as_expr(product.depth) * as_expr(trip))
     return replace(product, a=a, b=b).with_depth(depth, (op,))
 
 

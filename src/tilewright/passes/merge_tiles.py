@@ -45,7 +45,7 @@ from math import prod
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX
-from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, equal, symbols
+from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, equal, simplify, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.rewrite import map_functions
@@ -82,7 +82,7 @@ class Part:
     product: Operation
     strips: tuple[Strip, Strip, Strip]
     wide: tuple[Operation, ...]
-    extent: int
+    extent: Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def find_tiles(op: Operation) -> Tiles | None:
         return None
     pairs = pairs_of(op.regions[0])
     trip = exact_trip(*map(expr_of, op.operands[:3]))
-    if not pairs or not trip:
+    if not pairs or trip is None:
         return None
     own = frozenset(each.result for each in op.regions[0].ops if each.opdef is loop.alloc)
     tiles = frozenset(product.operands[0] for product, _ in pairs) | own
@@ -160,15 +160,16 @@ def is_separate(op: Operation, tiles: frozenset[Value]) -> bool:
 
 
 def is_worthwhile(
-    pairs: Sequence[tuple[Operation, Operation | None]], own: frozenset[Value], trip: int
+    pairs: Sequence[tuple[Operation, Operation | None]], own: frozenset[Value], trip: Dim
 ) -> bool:
     """True when tiles that come to be far away from each other are little to what is computed."""
     depths = [strip_of(product.operands[1]).shape for product, _ in pairs]
     axes = [0 if product.attrs["a_trans"] else 1 for product, _ in pairs]
     if any(not is_deep(shape[axis]) for shape, axis in zip(depths, axes, strict=True)):
         return False
-    sizes = [known_bytes(buffer_type(value)) for value in own]
-    return all(buffer_type(value).rank == 2 for value in own) and sum(sizes) * trip <= MOST_BYTES
+    size = sum(known_bytes(buffer_type(value)) for value in own)
+    is_little = isinstance(trip, int) and size * trip <= MOST_BYTES
+    return is_little and all(buffer_type(value).rank == 2 for value in own)
 
 
 def is_deep(extent: Dim) -> bool:
@@ -188,16 +189,19 @@ class Along:
 
     loop: Operation
     axis: int
-    trip: int
+    trip: Dim
     tiles: frozenset[Value]
     own: frozenset[Value]
 
     def grown(self, shape: Shape) -> tuple[Dim, ...]:
         """The shape of all tiles."""
         return tuple(
-            as_int(extent) * self.trip if axis == self.axis else extent
-            for axis, extent in enumerate(shape)
+            self.times(extent) if axis == self.axis else extent for axis, extent in enumerate(shape)
         )
+
+    def times(self, extent: Dim) -> Dim:
+        """The extent of all tiles."""
+        return simplify(as_expr(extent) * as_expr(self.trip))
 
     def part(self, product: Operation, nest: Operation | None) -> Part | None:
         """One product and its nest over all tiles."""
@@ -219,7 +223,7 @@ class Along:
         whole = self.whole(c, self.axis)
         moving = self.whole(moving, along)
         strips = (whole, moving, still) if self.axis == ROWS else (whole, still, moving)
-        return Part(product, strips, wide, extent * self.trip)
+        return Part(product, strips, wide, self.times(extent))
 
     def whole(self, strip: Strip, axis: int) -> Strip:
         """All tiles, one after the other along `axis`."""
@@ -227,7 +231,7 @@ class Along:
             shape = self.grown(strip.shape)
             return replace(strip, shape=shape, strides=row_major_strides(shape))
         low, counter = expr_of(self.loop.operands[0]), self.loop.regions[0].params[0].symbol
-        return strip.extended(axis, as_int(strip.shape[axis]) * self.trip).at(counter, low)
+        return strip.extended(axis, self.times(strip.shape[axis])).at(counter, low)
 
     def advances(self, strip: Strip, axis: int) -> bool:
         """True when the next iteration has what follows along `axis`."""
@@ -256,12 +260,6 @@ class Along:
                 return None
         tile = Tile(self.loop, self.tiles, self.axis, c.shape[self.axis], row.params[0])
         return wide if all(tile.allows(each) for each in (nest, *row_parts(nest))) else None
-
-
-def as_int(extent: Dim) -> int:
-    """An extent that is known."""
-    assert isinstance(extent, int)
-    return extent
 
 
 def mentions(exprs: Iterable[Expr], given: set[Symbol]) -> bool:
@@ -355,7 +353,7 @@ class TileMerger(LoopCloner):
     def __init__(self, builder: Builder, *, tiles: list[Tiles]) -> None:
         super().__init__(builder)
         self.tiles = {each.loop: each for each in tiles}
-        self.wide: dict[Operation, int] = {}
+        self.wide: dict[Operation, Dim] = {}
 
     def clone(self, op: Operation) -> Operation:
         tiles = self.tiles.get(op)
@@ -366,7 +364,8 @@ class TileMerger(LoopCloner):
     def can_place(self, tiles: Tiles) -> bool:
         """True when the matrices of the whole can be made here."""
         strips = [strip for part in tiles.parts for strip in part.strips]
-        return self.knows([offset for strip in strips for offset in strip.offsets])
+        extents = [as_expr(part.extent) for part in tiles.parts]
+        return self.knows([*extents, *(offset for strip in strips for offset in strip.offsets)])
 
     def merge(self, tiles: Tiles) -> Operation:
         """The larger products and their nests."""
@@ -395,7 +394,7 @@ class TileMerger(LoopCloner):
             loop.matmul(c, a, b, **product.attrs)
         self.mapping[product.operands[0]] = c
 
-    def widen(self, op: Operation, extent: int) -> Operation:
+    def widen(self, op: Operation, extent: Dim) -> Operation:
         """A loop of a nest with a larger extent."""
         index, *carried = op.regions[0].params
         counter = Value(index.type, index.name)
@@ -405,7 +404,7 @@ class TileMerger(LoopCloner):
         with self.builder.inside(region):
             self.body(op.regions[0])
         low, _, step, inits = self.operands(op)
-        operands = (low, self.builder.index(extent), step, inits)
+        operands = (low, self.index(as_expr(extent)), step, inits)
         return self.builder.emit(op.opdef, operands, op.attrs, (region,), span=op.span)
 
     def copy_of(self, param: Value) -> Value:

@@ -15,6 +15,7 @@ from tilewright.passes.context import (
 from tilewright.passes.drop_carries import drop_carries
 from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
+from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.inline_calls import inline_calls
 from tilewright.passes.instruments import Instrument, VerificationInstrument
 from tilewright.passes.join_rows import join_rows
@@ -40,6 +41,7 @@ PIPELINE: tuple[Pass, ...] = (
     simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
     lower_entry,
+    hoist_checks,  # before loops around products are looked at
     merge_products,  # before products are placed: an accumulator has one writer then
     place_products,  # what the nests of lower_entry store is known
     merge_tiles,  # tiles have places in one matrix now
