@@ -12,7 +12,6 @@ from tilewright.codegen.emit_meeting import emit_crew
 from tilewright.codegen.emit_parallel import (
     CellEmitter,
     call_nest,
-    estimate_loop,
     is_long,
     is_outlined,
     run_cells,
@@ -23,7 +22,7 @@ from tilewright.codegen.flat_rows import find_flat_rows
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.words import cast, register_type, word
-from tilewright.codegen.work import estimate_one
+from tilewright.codegen.work import estimate_loop, estimate_one, may_last
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import control, loop
@@ -191,12 +190,12 @@ def define_counter(e: Emitter, counter: Value, position: Num) -> None:
 
 
 def poll_cancel(e: Emitter, op: Operation) -> None:
-    """Leave if somebody asked to: once per iteration of outer loops that hold loops."""
-    if e.depth >= POLLED_DEPTH or e.lanes is not None:
+    """Leave if somebody asked to: in outer loops that hold loops, and in all that may last."""
+    if e.lanes is not None:
         return
-    if not any(inner.regions or inner.opdef is loop.matmul for inner in op.regions[0].ops):
-        return
-    poll_now(e)
+    holds = any(inner.regions or inner.opdef is loop.matmul for inner in op.regions[0].ops)
+    if (holds and e.depth < POLLED_DEPTH) or may_last(op):
+        poll_now(e)
 
 
 def poll_now(e: Emitter) -> None:

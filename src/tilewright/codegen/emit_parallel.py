@@ -11,7 +11,7 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import Buffer, Const, Operand, Uniform
 from tilewright.codegen.text import NAMELESS, Text
-from tilewright.codegen.work import Work, estimate, times, trip_count
+from tilewright.codegen.work import Work, estimate_loop
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol
 from tilewright.ir.core import Operation, Value
@@ -28,11 +28,6 @@ def is_outlined(e: Emitter, op: Operation) -> bool:
     if op.attrs["kind"] not in PARALLEL or op.operands[3] or e.lanes is not None:
         return False
     return not isinstance(e, CellEmitter) and is_long(estimate_loop(op))
-
-
-def estimate_loop(op: Operation) -> Work:
-    """The work of a whole loop."""
-    return times(trip_count(op), estimate(op.regions[0]))
 
 
 def is_long(work: Work) -> bool:

@@ -28,7 +28,7 @@ from tilewright.codegen.operands import Buffer, Uniform
 from tilewright.codegen.repeats import find_repeats
 from tilewright.codegen.streaming import alignment_mask, streamed_buffers
 from tilewright.codegen.text import Module, Text
-from tilewright.codegen.work import Work, estimate
+from tilewright.codegen.work import Work, estimate_call
 from tilewright.dataclass import dataclass
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr
@@ -87,7 +87,7 @@ def emit_kernel(
     writer = KernelWriter(emitter, function, signature)
     writer.write()
     module.add(emitter.text)
-    work = named_work(estimate(function.body), writer.names)
+    work = named_work(estimate_call(function.body), writer.names)
     externals = {name: kernel for kernel, name in shared.externals.items()}
     return Kernel(
         module.finish(),

@@ -26,6 +26,9 @@ UNKNOWN_COUNT = 16.0
 EXTERNAL_NS = 1e6
 """A kernel in C++: nobody knows, but others may run meanwhile and the interrupt key counts."""
 
+LASTING_NS = 1e7
+"""What a person who has pressed the interrupt key does not notice yet."""
+
 REPEATED = 1e15
 """A while loop: long, but finite, so that differences of such estimates are numbers."""
 
@@ -39,6 +42,26 @@ INDEX_WORDS: Mapping[OpDef[..., Any], str] = {
 def estimate(block: Block) -> Work:
     """The work of one run of `block`."""
     return _block(block, SCALAR_NS)
+
+
+def estimate_call(block: Block) -> Work:
+    """The work of a kernel: where a number of iterations is data, as long as code nobody knows."""
+    loops = (op for op in block.walk() if op.opdef is control.for_)
+    return plus(estimate(block), {} if all(map(is_counted, loops)) else constant(EXTERNAL_NS))
+
+
+def estimate_loop(op: Operation) -> Work:
+    """The work of a whole loop."""
+    return times(trip_count(op), estimate(op.regions[0]))
+
+
+def may_last(op: Operation) -> bool:
+    """Whether a loop may take longer than a person waits."""
+    if not is_counted(op):
+        return True
+    work = estimate_loop(op)
+    is_open = any(work) and any(inner.regions for inner in op.regions[0].ops)
+    return is_open or work.get((), 0.0) >= LASTING_NS
 
 
 def estimate_one(op: Operation) -> Work:
@@ -109,6 +132,11 @@ def index_expr(value: Value) -> Expr | None:
         return None
     sides = [index_expr(side) for side in op.operands]
     return None if None in sides else getattr(sides[0], name)(sides[1])
+
+
+def is_counted(op: Operation) -> bool:
+    """Whether the number of iterations follows from extents, so that memory bounds it."""
+    return op.attrs["kind"] is ForKind.Lanes or None not in map(index_expr, op.operands[:3])
 
 
 def trip_count(op: Operation) -> Work:
