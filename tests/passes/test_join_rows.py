@@ -164,3 +164,24 @@ class example:
 def step(op: Operation) -> int:
     """The step of a loop, 0 where only run time knows it."""
     return constant_of(op.operands[2]) or 0
+
+
+@pytest.mark.parametrize("dtype", [pl.INT8, pl.INT32, pl.INT64, pl.UINT32, pl.INDEX])
+def test_a_number_of_rows_that_is_data_may_be_of_any_type_and_below_zero(dtype: pl.DType) -> None:
+    @pl.jit
+    def kernel(
+        x: pl.Tensor[[4, 8], pl.FP32],
+        out: pl.Out[pl.Tensor[[4, 8], pl.FP32]],
+        n: pl.Scalar[dtype],
+    ):
+        for a in pl.parallel(4):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                t = pl.load(x, [a, 0], [1, 8])
+                for _ in pl.range(n):
+                    t = pl.add(t, 1.0)
+                pl.store(t, [a, 0], out)
+        return out
+
+    x, out = np.zeros((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    for n in (0, 1, 7, 8, 9, 64, *((-3, -8, -13) if dtype is not pl.UINT32 else ())):
+        assert (kernel(x, out, n) == max(n, 0)).all(), n

@@ -44,6 +44,7 @@ from tilewright.ir.rewrite import Cloner, map_functions
 from tilewright.ops import arith, control, loop
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.ops.touches import indices_of, is_pure, root_of, touches
+from tilewright.ops.words import scalar_type
 from tilewright.passes.loops import rewritten
 
 MOST_ROWS = 8
@@ -180,13 +181,18 @@ class RowJoiner(Cloner):
         count = constant_of(high)
         whole = high
         if count is None:
-            whole = arith.sub(high, arith.mod(high, self.builder.index(size)))
+            whole = arith.sub(high, arith.mod(high, self.like(high, size)))
+            whole = arith.max_(self.like(high, 0), whole)
         elif int(count) % size:
-            whole = self.builder.index(int(count) - int(count) % size)
+            whole = self.like(high, int(count) - int(count) % size)
         self.loop(op, (low, whole, self.builder.index(size)), lambda row: self.block_of(rows, row))
         if whole is not high:
             ends = (whole, high, self.builder.index(1))
             self.loop(op, ends, lambda row: self.one_row(op.regions[0], row))
+
+    def like(self, bound: Value, number: int) -> Value:
+        """A number in the integer type of a bound."""
+        return self.builder.constant(number, scalar_type("loop", bound).dtype)
 
     def loop(
         self, op: Operation, ends: tuple[Value, ...], body: Callable[[Value], None]
@@ -218,7 +224,7 @@ class RowJoiner(Cloner):
         body = rows.loop.regions[0]
         known: list[dict[Value, Value]] = []
         for number in range(rows.size):
-            self.place(body, arith.add(first, self.builder.index(number)) if number else first)
+            self.place(body, arith.add(first, self.like(first, number)) if number else first)
             for op in body.ops[:-1]:
                 if op is not rows.lanes and (number == 0 or self.is_varying(op, rows)):
                     super().clone(op)
