@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir.affine import Atom, Expr, FloorDiv, Min, Operand, Product, Symbol, as_expr
+from tilewright.ir.affine.expr import INFINITY
 from tilewright.ir.affine.queries import subexpressions
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
@@ -136,7 +137,16 @@ def index_expr(value: Value) -> Expr | None:
 
 def is_counted(op: Operation) -> bool:
     """Whether the number of iterations follows from extents, so that memory bounds it."""
-    return op.attrs["kind"] is ForKind.Lanes or None not in map(index_expr, op.operands[:3])
+    return op.attrs["kind"] is ForKind.Lanes or all(map(_is_bounded, op.operands[:3]))
+
+
+def _is_bounded(value: Value) -> bool:
+    op = value.op
+    if op is None:  # a counter, or a parameter
+        return value.has_symbol and value.symbol.interval()[1] < INFINITY
+    if op.opdef in (arith.const, loop.extent):
+        return True
+    return op.opdef in INDEX_WORDS and all(map(_is_bounded, op.operands))
 
 
 def trip_count(op: Operation) -> Work:
