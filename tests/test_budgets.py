@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import statistics
 import subprocess
@@ -146,6 +147,65 @@ def test_importing_a_surface_imports_nothing_that_compiles(surface: str) -> None
     compiling = {f"tilewright.{name}" for name in ("codegen", "interp", "jit.build", "jit.making")}
     loaded = set(done.stdout.split())
     assert f"tilewright.{surface}" in loaded and not loaded & compiling
+
+
+PARSED = """
+import tilewright.language as pl
+
+@pl.jit
+def double(x: pl.Tensor[[4, 16], pl.FP32], out: pl.Out[pl.Tensor[[4, 16], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.mul(pl.load(x, [0, 0], [4, 16]), 2.0), [0, 0], out)
+    return out
+
+x, out = np.ones((4, 16), np.float32), np.empty((4, 16), np.float32)
+double(x, out)
+"""
+TRACED = """
+from tilewright import nki
+import tilewright.nki.language as nl
+
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=nl.load(x) * 2.0)
+    return out
+
+out = double(np.ones((4, 16), np.float32))
+"""
+MODULES_OF_A_HIT = 92
+"""Those of tilewright that a parsed kernel which is on disk takes; each costs 0.2 to 0.5 ms."""
+HEAVY = ("pathlib", "json", "difflib", "tempfile", "traceback", "numpy.typing")
+COMPILING = ("codegen", "interp", "jit.build", "jit.making", "passes.pipeline")
+
+
+def modules_of_a_hit(kernel: str, tmp_path: Path) -> set[str]:
+    """What a second process loads after numpy to run a kernel that the first left on disk."""
+    script = tmp_path / "script.py"
+    begin = "import sys\nimport numpy as np\nknown = set(sys.modules)\nimport tilewright\n"
+    end = "assert (out == 2).all()\nprint(tilewright.cache_stats().ready_hits)\n"
+    script.write_text(f"{begin}{kernel}{end}print(*sorted(set(sys.modules) - known))\n")
+    env = os.environ | {"TILEWRIGHT_CACHE": "1", "TILEWRIGHT_CACHE_DIR": str(tmp_path / "kernels")}
+    command = [sys.executable, str(script)]
+    for hits in (0, 1):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+        found, modules = done.stdout.splitlines()
+        assert int(found) == hits
+    return set(modules.split())
+
+
+def test_a_parsed_kernel_on_disk_loads_few_modules(tmp_path: Path) -> None:
+    loaded = modules_of_a_hit(PARSED, tmp_path)
+    own = sorted(name for name in loaded if name.startswith("tilewright"))
+    compiling = {f"tilewright.{name}" for name in (*COMPILING, "ops", "devices", "ir.builder")}
+    assert len(own) <= MODULES_OF_A_HIT, own
+    assert sorted(loaded & {*HEAVY, *compiling, "llvmlite", "ml_dtypes"}) == []
+
+
+def test_a_traced_kernel_on_disk_loads_nothing_that_compiles(tmp_path: Path) -> None:
+    loaded = modules_of_a_hit(TRACED, tmp_path)
+    compiling = {f"tilewright.{name}" for name in COMPILING}
+    assert sorted(loaded & {*compiling, "llvmlite"}) == []
 
 
 def test_no_file_names_a_registry_or_a_machine() -> None:

@@ -20,3 +20,16 @@ def without_collections() -> Generator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def importing() -> Generator[None]:
+    """No garbage is collected, and what is there at the end counts as old: it is there to stay.
+
+    Otherwise the next collection would look at all that was imported, and find nothing.
+    """
+    with without_collections():
+        yield
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # to where the oldest objects are

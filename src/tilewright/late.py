@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.garbage import without_collections
+from tilewright.garbage import importing
 
 
 def late(
@@ -48,6 +48,6 @@ def _find(package: str, name: str, homes: Sequence[str]) -> Any:
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
-@without_collections()
+@importing()
 def _import(module: str) -> Any:
     return importlib.import_module(module)

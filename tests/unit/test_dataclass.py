@@ -75,6 +75,8 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "hash function": lambda c: c.base.__hash__ is None,
     "default": lambda c: (c.derived(1).right, c.base(1).items, c.derived(1).more),
     "factory": lambda c: c.base(1).items is c.base(1).items,
+    "many": lambda c: [repr(c.derived(n, more=n)).partition("Derived")[2] for n in range(9)],
+    "given twice": lambda c: c.base(1, left=2),
     "too few": lambda c: c.base(),
     "too many": lambda c: c.base(1, 2, [], 3, 4),
     "unknown": lambda c: c.base(1, other=3),
@@ -158,6 +160,7 @@ def test_no_method_is_compiled_before_it_is_wanted() -> None:
     made: type[Any] = classes_of(dataclass, {"frozen": True, "slots": False}).derived
     methods: Any = vars(made)
     assert not inspect.isfunction(methods["__init__"])
-    made(1)
+    for _ in range(9):
+        made(1)
     assert inspect.isfunction(methods["__init__"])
     assert methods["__init__"].__qualname__.endswith("Derived.__init__")

@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from tilewright.cli import cache_commands, doctoring, pages, show
-from tilewright.errors.terminal import install_excepthook, text_for_author
+from tilewright.errors.authored import text_for_author
+from tilewright.errors.terminal import install_excepthook
 
 app = typer.Typer(
     help="Tile kernels in Python, compiled natively.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tilewright.compat.alias_module import AliasModule
 from tilewright.compat.aliases import ALIASES, install
-from tilewright.errors.terminal import text_for_author
+from tilewright.errors.authored import text_for_author
 
 USAGE = f"usage: python -m tilewright.compat {{{','.join(ALIASES)}}} ... -- script.py [arguments]"
 

@@ -6,9 +6,9 @@ Python evaluated it at the `def` or the parser evaluates its text later.
 
 from __future__ import annotations
 
-import ast
 import keyword
 import operator
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -67,24 +67,14 @@ def dynamic(name: str) -> DynVar:
             f"pl.dynamic: {name!r} cannot name a dimension",
             hint='Name it with a string, such as pl.dynamic("N").',
         )
-    if (
-        not name.isidentifier()
-        or keyword.iskeyword(name)
-        or name in _ALIASES
-        or _reads_as(name) != name
-    ):
+    normal = unicodedata.normalize("NFKC", name)
+    if not name.isidentifier() or keyword.iskeyword(name) or normal != name or name in _ALIASES:
         raise ParserError(
             f"pl.dynamic: {name!r} cannot name a dimension",
             hint="Use an identifier in its normalized spelling that is no keyword and not "
             "'pl' or 'pld'.",
         )
     return DynVar(name, 0)
-
-
-def _reads_as(name: str) -> str:
-    """The name that Python sees in an identifier: that of its normalized spelling."""
-    node = ast.parse(name, mode="eval").body
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 _ALIASES = frozenset({"pl", "pld"})

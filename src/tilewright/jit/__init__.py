@@ -8,8 +8,10 @@ from tilewright.late import late
 
 if TYPE_CHECKING:
     from tilewright.jit import build as build
+    from tilewright.jit import comparing as comparing
     from tilewright.jit import explaining as explaining
     from tilewright.jit import making as making
+    from tilewright.jit import output as output
     from tilewright.jit import saving as saving
     from tilewright.jit._arguments import RUNTIME, constexpr
     from tilewright.jit.compiled import CompiledProgram

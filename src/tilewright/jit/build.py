@@ -24,7 +24,8 @@ from tilewright.jit.artifact import Artifact, Generated, Timings
 from tilewright.jit.kernels import InterpretedKernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of, calling_of_lowered
-from tilewright.ops import control, external, host
+from tilewright.ops import external
+from tilewright.ops.facts import find_foreign
 from tilewright.passes import pipeline
 from tilewright.passes.context import (
     PassContext,
@@ -130,23 +131,6 @@ def finish(generated: Generated, program: Program | None) -> Artifact:
         data = compile_text(g.text, target)
     kernel = NativeKernel(data, g.calling.signature, g.manifest)
     return Artifact(g.entry, g.calling, kernel, program, g.text, g.timings)
-
-
-def find_foreign(program: Program, entry: str) -> Function | None:
-    """A function that `entry` calls, directly or not, and whose body is host Python."""
-    pending, seen = [entry], set[str]()
-    while pending:
-        name = pending.pop()
-        function = program.get_function(name)
-        if function is None or name in seen:
-            continue
-        seen.add(name)
-        for op in function.body.walk():
-            if op.opdef is host.python:
-                return function
-            if op.opdef is control.call:
-                pending.append(op.attrs["callee"])
-    return None
 
 
 def unlinked(program: Program, entry: str, foreign: Function) -> Artifact:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import tilewright.jit as room
 from tilewright.boundary import public_entry
 from tilewright.cache import current_config
 from tilewright.errors import InvalidOperationError, UnsupportedFeatureError
@@ -13,18 +14,15 @@ from tilewright.external import watched
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import FunctionType
 from tilewright.ir.equal import content_hash
-from tilewright.jit import output
 from tilewright.jit._persistent import obtain
-from tilewright.jit.build import build, find_foreign, generate
 from tilewright.jit.cache import Key
-from tilewright.jit.comparing import ComparedKernel
 from tilewright.jit.compiled import CompiledProgram, joined
 from tilewright.jit.distributed import DistributedCompiledProgram
 from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.together import build_together, find_reason, waits_for_others
 from tilewright.ops import control, external
-from tilewright.ops.facts import Facts
+from tilewright.ops.facts import Facts, find_foreign
 from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
 
@@ -50,7 +48,7 @@ def compile_program(
     names = [entry] if entry is not None else entry_names(program)
     directory = None if options.output_dir is None else Path(options.output_dir)
     if directory is None and options.is_fresh:
-        directory = output.allocate_directory(program.name)
+        directory = room.output.allocate_directory(program.name)
     report(program, options)
     compiled = joined([_compile_entry(program, name, options, directory) for name in names])
     if directory is not None:
@@ -93,7 +91,7 @@ def _compared(
     compiled = _compile_entry(program, entry, replace(options, execution="native"), directory)
     kernel = compiled.kernel
     if isinstance(kernel, NativeKernel):
-        kernel = ComparedKernel(program, entry, kernel)
+        kernel = room.comparing.ComparedKernel(program, entry, kernel)
     return CompiledProgram(replace(compiled.artifact, kernel=kernel), options)
 
 
@@ -104,14 +102,16 @@ def _alone(
     policy = current_config()
     is_plain = not options.is_fresh and options.execution == "native"
     if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:
-        return CompiledProgram(build(program, entry, options, directory), options)
+        return CompiledProgram(room.build.build(program, entry, options, directory), options)
     parts = (
         ("kernel", entry),
         ("program", content_hash(program)),
         ("C++ sources", source_contents(program)),
         *options.key_parts,
     )
-    artifact = obtain(Key(parts), policy, lambda: (program, generate(program, entry, options)))
+    artifact = obtain(
+        Key(parts), policy, lambda: (program, room.build.generate(program, entry, options))
+    )
     artifact.program = program
     return CompiledProgram(artifact, options)
 

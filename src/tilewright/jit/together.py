@@ -11,6 +11,7 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import tilewright.jit as room
 from tilewright.abi import Manifest
 from tilewright.dataclass import dataclass
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
@@ -21,7 +22,6 @@ from tilewright.ir.opdef import ties_of
 from tilewright.ir.rewrite import Cloner
 from tilewright.ir.types import DistributedTensorType, ScalarType, TensorType
 from tilewright.jit.artifact import Artifact
-from tilewright.jit.build import build
 from tilewright.jit.kernels import InterpretedKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
 from tilewright.jit.signature import calling_of
@@ -149,7 +149,7 @@ def divide(
                 why = "it takes a part of a window whose rows lie apart"
             try:
                 if why is None:
-                    together.children[name] = build(program, name, options)
+                    together.children[name] = room.build.build(program, name, options)
             except UnsupportedFeatureError as error:
                 if not facts.needs_participants(name):
                     raise
@@ -195,7 +195,7 @@ def compile_collectives(
     for op in program[entry].body.walk():
         if is_host_collective(op):
             alone = collective_program(op)
-            together.collectives[op] = build(alone, collective_name(op), options)
+            together.collectives[op] = room.build.build(alone, collective_name(op), options)
     together.is_compiled = True
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.garbage import without_collections as _without_collections
+from tilewright.garbage import importing as _importing
 
-with _without_collections():
+with _importing():
     import tilewright.frontend as _frontend
     from tilewright.boundary import show_parser_errors as _show_parser_errors
     from tilewright.frontend.vocabulary import LATE as _LATE

@@ -12,11 +12,21 @@ kernel[4](array)        # four programs, told apart by nl.program_id(0)
 
 from __future__ import annotations
 
-from tilewright.frontend.trace.tensors import tensor
-from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
-from tilewright.nki._entry import baremetal, benchmark, jit, profile, simulate_kernel, trace_kernel
-from tilewright.nki._kernel import TraceKernel
-from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
+from tilewright.garbage import importing as _importing
+
+with _importing():
+    from tilewright.frontend.trace.tensors import tensor
+    from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
+    from tilewright.nki._entry import (
+        baremetal,
+        benchmark,
+        jit,
+        profile,
+        simulate_kernel,
+        trace_kernel,
+    )
+    from tilewright.nki._kernel import TraceKernel
+    from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
 
 __all__ = [
     "CompileOpts",

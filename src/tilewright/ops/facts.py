@@ -135,3 +135,20 @@ class Facts:
 def callees(region: Block) -> list[str]:
     """The functions that a region calls."""
     return [op.attrs["callee"] for op in region.walk() if op.opdef is control.call]
+
+
+def find_foreign(program: Program, entry: str) -> Function | None:
+    """A function that `entry` calls, directly or not, and whose body is host Python."""
+    pending, seen = [entry], set[str]()
+    while pending:
+        name = pending.pop()
+        function = program.get_function(name)
+        if function is None or name in seen:
+            continue
+        seen.add(name)
+        for op in function.body.walk():
+            if op.opdef is host.python:
+                return function
+            if op.opdef is control.call:
+                pending.append(op.attrs["callee"])
+    return None
