@@ -286,6 +286,30 @@ def test_a_change_of_what_was_read_forces_a_new_trace(case: Callable[[], Any]) -
     assert kernel.specialize(X) is not made
 
 
+def test_functions_of_the_body_read_what_the_body_mentions() -> None:
+    settings = Config()
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        total = nl.zeros(x.shape, dtype=x.dtype)
+        for step in nl.static_range(3):
+
+            def scaled(t, by=step):
+                return t * settings.factor * float(by)
+
+            total[...] = nl.add(total, scaled(nl.load(x)))
+        nl.store(out, total)
+        return out
+
+    made = kernel.specialize(X)
+    np.testing.assert_array_equal(kernel(X), X * 6)
+    assert kernel.specialize(X) is made
+    assert "scaled" not in {source.key.__name__ for source in made.guard.sources}
+    settings.factor = 5.0
+    np.testing.assert_array_equal(kernel(X), X * 15)
+
+
 def test_what_the_trace_itself_changed_is_no_input() -> None:
     log: list[str] = []
     counts: dict[str, int] = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from types import FunctionType
 from typing import Any
 
 from tilewright.dataclass import dataclass
 from tilewright.frontend.trace.readings import Readings, Source, as_source, mentioned_by
+from tilewright.frontend.trace.spans import is_rewritten
 
 Path = tuple[Any, ...]
 Leaves = dict[Path, Any]
@@ -38,11 +40,19 @@ class Watch:
     before: dict[Any, tuple[Source, frozenset[str], Leaves]] = field(
         default_factory=dict[Any, tuple[Source, frozenset[str], Leaves]]
     )
+    entered: dict[int, object] = field(default_factory=dict[int, object])
 
     def enter(self, runs: object) -> None:
-        """Notes that a function (or an inline helper of the parsed style) is about to run."""
+        """Notes that a function (or an inline helper of the parsed style) is about to run.
+
+        What a function that the trace itself has made reads, the one around it mentions.
+        """
+        made_here = isinstance(runs, FunctionType) and is_rewritten(runs.__code__)
+        if made_here or id(runs) in self.entered:
+            return
+        self.entered[id(runs)] = runs
         source = as_source(runs)
-        if source is None or source.key in self.before:
+        if source is None:
             return
         sources, names = reachable(source)
         for each in sources:
