@@ -118,11 +118,16 @@ class CompiledProgram(Launcher):
 
     # Calling it
 
-    def variants_of(self, guards: Sequence[Guard] = (), epoch: int = 0) -> list[Variant]:
-        """The ways the native entry can call it, while the guards hold and in this epoch."""
+    def variants_of(
+        self, guards: Sequence[Guard] = (), epoch: int = 0, *, allocates: bool = True
+    ) -> list[Variant]:
+        """The ways the native entry can call it, while the guards hold and in this epoch.
+
+        Calls that leave the outputs out are among them where `allocates` says so.
+        """
         if self.in_place.scalars or self.in_place.extents:
             return []
-        ways = [self.in_place, *([self.by_return] if self._has_short_form else [])]
+        ways = [self.in_place, *([self.by_return] if allocates and self._has_short_form else [])]
         made = (
             self.kernel.variant(way.signature, guards, epoch) for way in ways if way is not None
         )

@@ -76,6 +76,11 @@ class Request:
         """The name of the function that is called."""
         return self.graph.entry.definition.name
 
+    @property
+    def declares_outputs(self) -> bool:
+        """Whether calls may leave the outputs out: no output has its type from an argument."""
+        return all(p.kind == "typed" for p in self.signature.runtime if p.is_output)
+
 
 class JITFunction(Launcher):
     """A function that is specialized and compiled when it is called, once per set of constants.
@@ -372,7 +377,8 @@ class JITFunction(Launcher):
             known = self._remembered.get(compiled)
             if known is not None and known.identity == identity:
                 return True
-            variants = [v for v in compiled.variants_of(guards, epoch) if v.address]
+            ways = compiled.variants_of(guards, epoch, allocates=request.declares_outputs)
+            variants = [v for v in ways if v.address]
             entry = self._sourced if request.graph.sources else self
             replaced = set(map(id, known.variants if known else ()))
             kept = [v for v in entry.variants if v.epoch == epoch and id(v) not in replaced]

@@ -45,7 +45,10 @@ class AlignedMemory:
         if size >= _MANY_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
             size, alignment = -(-size // _HUGE_PAGE) * _HUGE_PAGE, _HUGE_PAGE
             private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            self._buffer = mmap.mmap(-1, size + alignment, flags=private)
+            try:
+                self._buffer = mmap.mmap(-1, size + alignment, flags=private)
+            except (OSError, OverflowError, ValueError):
+                raise MemoryError(f"{size:,} bytes of scratch memory are not to be had") from None
             self._buffer.madvise(mmap.MADV_HUGEPAGE)
             start = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         else:

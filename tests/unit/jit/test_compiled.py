@@ -350,3 +350,17 @@ def test_advice_is_in_the_words_of_the_array() -> None:
     ):
         with pytest.raises(errors.DTypeMismatch, match=advice):
             k(given)
+
+
+def test_an_output_without_a_type_must_be_passed_however_warm_the_kernel_is() -> None:
+    @pl.jit
+    def scaled(x: pl.Tensor, out: pl.Out[pl.Tensor], by: pl.Scalar[pl.FP32]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out[:] = pl.mul(x, by)
+        return out
+
+    x, out = np.ones((4, 8), np.float32), np.zeros((4, 8), np.float32)
+    for _ in range(3):
+        with pytest.raises(errors.ParserTypeError, match="'out' has an annotation with no shape"):
+            scaled(x, 2.0)
+        assert (scaled(x, out, 2.0) == 2).all()

@@ -26,3 +26,9 @@ def test_an_arena_only_grows() -> None:
     first = context.get("arena_bytes")
     context.require_arena(1)
     assert context.get("arena_bytes") == first >= 1 << 20
+
+
+@pytest.mark.parametrize("size", [1 << 45, 1 << 62])
+def test_memory_that_is_not_to_be_had_is_a_memory_error(size: int) -> None:
+    with pytest.raises(MemoryError, match="bytes of scratch memory"):
+        AlignedMemory(size)
