@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -51,47 +52,59 @@ GATED_DTYPES = frozenset({"float8_e4m3fn", "float8_e8m0fnu"})
 
 
 @nki_op("nl.ndarray")
-def ndarray(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+def ndarray(
+    shape: Shape, dtype: Dtype, *, buffer: Any = None, name: str = "", **kwargs: Any
+) -> nki_tensor:
     """An uninitialised tensor of `shape` in `buffer` (SBUF when it is None)."""
-    return create(shape, require_dtype(dtype), as_buffer(buffer), None)
+    return create(shape, require_dtype(dtype), as_buffer(buffer), None, name)
 
 
 @nki_op("nl.full")
 def full(
-    shape: Shape, fill_value: float, dtype: Dtype, *, buffer: Any = None, **kwargs: Any
+    shape: Shape,
+    fill_value: float,
+    dtype: Dtype,
+    *,
+    buffer: Any = None,
+    name: str = "",
+    **kwargs: Any,
 ) -> nki_tensor:
     """A tensor of `shape` with `fill_value` at every element."""
-    return create(shape, require_dtype(dtype), as_buffer(buffer), fill_value)
+    return create(shape, require_dtype(dtype), as_buffer(buffer), fill_value, name)
 
 
 @nki_op("nl.zeros")
-def zeros(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+def zeros(
+    shape: Shape, dtype: Dtype, *, buffer: Any = None, name: str = "", **kwargs: Any
+) -> nki_tensor:
     """A tensor of zeros."""
-    return create(shape, require_dtype(dtype), as_buffer(buffer), 0)
+    return create(shape, require_dtype(dtype), as_buffer(buffer), 0, name)
 
 
 @nki_op("nl.ones")
-def ones(shape: Shape, dtype: Dtype, *, buffer: Any = None, **kwargs: Any) -> nki_tensor:
+def ones(
+    shape: Shape, dtype: Dtype, *, buffer: Any = None, name: str = "", **kwargs: Any
+) -> nki_tensor:
     """A tensor of ones."""
-    return create(shape, require_dtype(dtype), as_buffer(buffer), 1)
+    return create(shape, require_dtype(dtype), as_buffer(buffer), 1, name)
 
 
 @nki_op("nl.zeros_like")
 def zeros_like(
-    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, **kwargs: Any
+    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, name: str = "", **kwargs: Any
 ) -> nki_tensor:
     """Zeros in the shape and element type of `a`."""
     wanted = a.root.dtype if dtype is None else require_dtype(dtype)
-    return create(a.shape, wanted, _buffer_like(a, buffer), 0)
+    return create(a.shape, wanted, _buffer_like(a, buffer), 0, name)
 
 
 @nki_op("nl.empty_like")
 def empty_like(
-    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, **kwargs: Any
+    a: nki_tensor, dtype: Dtype = None, *, buffer: Any = None, name: str = "", **kwargs: Any
 ) -> nki_tensor:
     """An uninitialised tensor in the shape and element type of `a`."""
     wanted = a.root.dtype if dtype is None else require_dtype(dtype)
-    return create(a.shape, wanted, _buffer_like(a, buffer), None)
+    return create(a.shape, wanted, _buffer_like(a, buffer), None, name)
 
 
 def _buffer_like(a: nki_tensor, buffer: Any) -> Buffer:
@@ -101,9 +114,19 @@ def _buffer_like(a: nki_tensor, buffer: Any) -> Buffer:
 
 
 def create(
+    shape: Shape, dtype: DType, buffer: Buffer, fill: bool | int | float | None, name: str = ""
+) -> nki_tensor:
+    """A tensor in a memory, under the author's name for it, if he gives one."""
+    made = _created(shape, dtype, buffer, fill)
+    if name:
+        nki_ctx().sema.name_tensor(made, re.sub(r"\W|^(?=\d)", "_", name))
+    return made
+
+
+def _created(
     shape: Shape, dtype: DType, buffer: Buffer, fill: bool | int | float | None
 ) -> nki_tensor:
-    """A tensor in a memory; PSUM starts at zero, so that the first accumulation overwrites."""
+    """The tensor; PSUM starts at zero, so that the first accumulation overwrites."""
     extents = static_shape(shape)
     if buffer.is_hbm:
         if fill is not None:

@@ -260,6 +260,20 @@ def test_axes_that_are_not_there_and_shapes_of_one_number_are_refused() -> None:
     assert error.code == "err_leading_dimension_of_tensor_must_be_partition"
 
 
+def test_tensors_have_the_names_that_they_are_given() -> None:
+    @nki.jit
+    def kernel(x):
+        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="rows of x")
+        total = nl.zeros(x.shape, dtype=x.dtype, name="sums")
+        total[...] = nl.load(x)
+        nl.store(result, total)
+        return result
+
+    text = kernel.as_python(X)
+    assert "rows_of_x: pl.Out" in text and "sums: pl.Tile" in text and "total" not in text
+    assert np.array_equal(kernel(X), X)
+
+
 def test_numbers_are_printed_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     def body(t: Any) -> Any:
         nl.device_print("number:", 3)
