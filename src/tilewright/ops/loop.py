@@ -181,8 +181,9 @@ def without_denormals(operand: Any) -> Any:
     """An operand of a product in numpy: denormal BF16 as zeros of the same sign."""
     if DType.from_numpy(operand.dtype) is not BF16:
         return operand
-    zero: Any = np.copysign(0, operand).astype(operand.dtype)
-    result: Any = np.where(np.abs(operand) < np.finfo(np.float32).tiny, zero, operand)
+    small: Any = np.abs(operand) < np.finfo(np.float32).tiny
+    result: Any = np.array(operand)
+    result[small] = np.copysign(0, result[small])
     return result
 
 
