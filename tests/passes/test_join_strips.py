@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
-from tilewright import interp
+from tilewright import interp, ir
 from tilewright.frontend.text import parse
 from tilewright.ir.core import Program
 from tilewright.ops import control
 from tilewright.passes.join_strips import find_strips, is_strided, join_strips
 from unit.codegen.kernels import agree
 
+N = pl.dynamic("N")
 TEXT = """
 import tilewright.language as pl
 
@@ -104,3 +105,16 @@ def test_kernels_by_strips_compile_to_what_they_mean(shape: tuple[int, int]) -> 
     norms_of_columns(x, out)
     interp.run(norms_of_columns.specialize(x, out), norms_of_columns.name, [x, wanted])
     assert out.tobytes() == wanted.tobytes()
+
+
+def test_strips_that_only_run_time_counts_stay_as_they_are() -> None:
+    @pl.function
+    def f(x: pl.Tensor[[N, 16], pl.FP32], out: pl.Out[pl.Tensor[[N, 16], pl.FP32]]):
+        for i in pl.parallel(x.shape[0] // 8):
+            with pl.at(level=pl.Level.CORE_GROUP):
+                pl.store(pl.add(pl.load(x, [i * 8, 0], [8, 16]), 0.5), [i * 8, 0], out)
+
+    x = np.random.default_rng(0).standard_normal((24, 16)).astype(np.float32)
+    out = np.zeros_like(x)
+    ir.compile(f)(x, out)
+    np.testing.assert_array_equal(out, x + np.float32(0.5))

@@ -118,7 +118,7 @@ def find_strips(op: Operation) -> Strips | None:
     """The strips of a loop, if several may be one."""
     low, high, step = map(expr_of, op.operands[:3])
     trip = exact_trip(low, high, step)
-    if not trip:
+    if not isinstance(trip, int):
         return None
     reader = StripReader(op, step.const)
     if not reader.reads(op.regions[0], None):
