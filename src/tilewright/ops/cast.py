@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import BOOL, DType
+from tilewright.dtypes import BOOL, FP4, DType
 from tilewright.errors import DTypeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
@@ -83,23 +84,39 @@ def float_to_int(x: Array, dtype: DType, mode: Rounding) -> Array:
 
 def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
     """To nearest even, then moved to the neighbour that `mode` asks for."""
+    if x.dtype.itemsize == 1:
+        x = x.astype(np.float32)  # exact; numpy does not convert every pair of small types
     wide = x.astype(np.float64)
     nearest = x.astype(dtype.numpy)
+    if dtype is FP4:  # which has no NaN
+        nearest = np.where(np.isnan(wide), np.asarray(-0.0).astype(dtype.numpy), nearest)
     if mode in (Rounding.RINT, Rounding.NONE):
         return nearest
     back = nearest.astype(np.float64)
     below = np.where(back > wide, step(nearest, -1), nearest)
     above = np.where(back < wide, step(nearest, +1), nearest)
+    over = np.isnan(back) & np.isfinite(wide)  # in a type whose infinities are NaN
+    largest = np.where(wide > 0, greatest(dtype.numpy, +1), greatest(dtype.numpy, -1))
+    below = np.where(over & (wide > 0), largest, below)
+    above = np.where(over & (wide < 0), largest, above)
     chosen = choose_neighbour(wide, below, above, mode)
+    if mode is Rounding.ODD:
+        chosen = np.where(over, largest, chosen)
     if mode is Rounding.ROUND:
-        chosen = np.where(np.isinf(back), nearest, chosen)
+        chosen = np.where(np.isinf(back) | np.isnan(back), nearest, chosen)
     return chosen.astype(dtype.numpy)
 
 
 def step(x: Array, direction: int) -> Array:
     """The next representable value of the dtype of `x` in `direction` (+1 or -1)."""
-    target = np.asarray(direction * np.inf).astype(x.dtype)
-    return np.nextafter(x, target)
+    limit = np.asarray(direction * np.inf).astype(x.dtype)
+    return np.nextafter(x, limit if np.isinf(limit) else greatest(x.dtype, direction))
+
+
+def greatest(storage: Any, sign: int) -> Array:
+    """The finite value of greatest magnitude."""
+    limits: Any = getattr(ml_dtypes, "finfo")(storage)  # noqa: B009 - its stubs know no storage
+    return np.asarray(sign * float(limits.max)).astype(storage)
 
 
 def choose_neighbour(wide: Array, below: Array, above: Array, mode: Rounding) -> Array:

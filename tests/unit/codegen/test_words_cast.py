@@ -8,6 +8,11 @@ import pytest
 
 from tilewright.codegen.formats import FLOAT_FORMATS, INT_FORMATS, encode_constant, encode_float
 from tilewright.codegen.words import cast
+from tilewright.dtypes import DType
+from tilewright.ir.enums import Rounding
+from tilewright.ops import elementwise
+from tilewright.testing import check_op
+from tilewright.testing.native import run_native
 from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits
 
 Array = np.ndarray[Any, Any]
@@ -260,3 +265,18 @@ def test_powers_of_two_agree_with_numpy() -> None:
     x = np.abs(hard_floats("BF16"))
     x = np.concatenate([x[np.isfinite(x)], np.float32([0, -0.0, -1, np.inf, np.nan, 1e-45])])
     assert same_bits(caster(isa, "FP32", "FP8E8M0", "rint")(x), x.astype(NUMPY["FP8E8M0"]))
+
+
+@pytest.mark.parametrize("mode", Rounding)
+@pytest.mark.parametrize("target", ["FP4", "FP8E4M3", "FP8E4M3FN", "FP8E5M2"])
+def test_the_meaning_of_a_cast_to_a_small_float_is_what_is_compiled(
+    target: str, mode: Rounding
+) -> None:
+    wide = np.array([448, 464, 465, 1e4, 1e10, 0.1, 0.013, 2**-9, 2**-10, 0, np.inf, np.nan])
+    given = [np.concatenate([wide, -wide]).astype(kind) for kind in (np.float32, np.float64)]
+    small = ("FP4", "FP8E4M3", "FP8E4M3FN", "FP8E5M2", "FP8E8M0")
+    for name in small:
+        dtype = DType.from_name(name)
+        given.append(np.arange(1 << dtype.bits, dtype=np.uint8).view(dtype.numpy))
+    for x in given:
+        check_op(elementwise.cast, x, dtype=DType.from_name(target), mode=mode, native=run_native)
