@@ -68,6 +68,8 @@ def lower_for(lowering: Lowering, op: Operation) -> None:
     region, copied = lower_body(lowering, body, carries, index)
     del lowering.facts[len(lowering.facts) - len(facts) :]
     attrs = {**op.attrs, "kind": kind_of_loop(lowering, op, carries, copied), "combine": ()}
+    if attrs["kind"] is not op.attrs["kind"]:
+        attrs["attrs"] = ()  # options of the kind that it was
     if crew is not None:
         leave_crew(lowering, op, carries, copied)
         attrs.update(kind=ForKind.Together, attrs=(("crew", crew),))
