@@ -41,7 +41,7 @@ def _made(
     declare: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)
     made: Any = declare(cls)
     own: _Fields = dataclasses.fields(made)
-    methods: dict[str, Any] = {"__repr__": _repr(own)}
+    methods: dict[str, Any] = {"__repr__": _repr}
     if "__init__" not in vars(made):
         made.__init__ = _LateInit(made, frozen)
     if eq:
@@ -153,15 +153,11 @@ def _values(own: _Fields) -> Callable[[Any], tuple[Any, ...]]:
     return get if len(names) > 1 else lambda self: (get(self),)
 
 
-def _repr(own: _Fields) -> Callable[[Any], str]:
-    shown = [field.name for field in own if field.repr]
-
-    @recursive_repr()
-    def __repr__(self: Any) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"{type(self).__qualname__}({fields})"
-
-    return __repr__
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (field.name for field in dataclasses.fields(self) if field.repr)
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+    return f"{type(self).__qualname__}({fields})"
 
 
 def _comparisons(own: _Fields, frozen: bool) -> dict[str, Any]:
