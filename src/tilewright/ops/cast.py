@@ -100,23 +100,33 @@ def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
     below = np.where(over & (wide > 0), largest, below)
     above = np.where(over & (wide < 0), largest, above)
     chosen = choose_neighbour(wide, below, above, mode)
+    at_edge = (np.isnan(below) | np.isnan(above)) & np.isfinite(wide)
     if mode is Rounding.ODD:
-        chosen = np.where(over, largest, chosen)
+        chosen = np.where(at_edge, largest, chosen)
     if mode is Rounding.ROUND:
-        chosen = np.where(np.isinf(back) | np.isnan(back), nearest, chosen)
+        is_tie = np.abs(wide) == beyond_greatest(dtype.numpy)
+        at_limit = np.where(is_tie, np.where(wide < 0, below, above), nearest)
+        chosen = np.where(at_edge | np.isinf(back), at_limit, chosen)
     return chosen.astype(dtype.numpy)
 
 
 def step(x: Array, direction: int) -> Array:
     """The next representable value of the dtype of `x` in `direction` (+1 or -1)."""
-    limit = np.asarray(direction * np.inf).astype(x.dtype)
-    return np.nextafter(x, limit if np.isinf(limit) else greatest(x.dtype, direction))
+    limit, beyond = greatest(x.dtype, direction), np.asarray(direction * np.inf).astype(x.dtype)
+    return np.where(x == limit, beyond, np.nextafter(x, limit))
 
 
 def greatest(storage: Any, sign: int) -> Array:
     """The finite value of greatest magnitude."""
     limits: Any = getattr(ml_dtypes, "finfo")(storage)  # noqa: B009 - its stubs know no storage
     return np.asarray(sign * float(limits.max)).astype(storage)
+
+
+def beyond_greatest(storage: Any) -> Any:
+    """Half a step above the greatest finite value, as float64."""
+    largest = greatest(storage, +1)
+    wide = largest.astype(np.float64)
+    return wide + (wide - np.nextafter(largest, -largest).astype(np.float64)) / 2
 
 
 def choose_neighbour(wide: Array, below: Array, above: Array, mode: Rounding) -> Array:
