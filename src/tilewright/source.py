@@ -137,11 +137,6 @@ class SourceText:
         return len(raw.decode(errors="replace")) + 1 + self.indent
 
 
-def token_span(span: Span, length: int) -> Span:
-    """The first `length` characters of a span, on its first line."""
-    return span._replace(end_line=span.line, end_col=span.col + length)
-
-
 def join(spans: Iterable[Span]) -> Span | None:
     """The smallest span of one file that covers all of `spans`."""
     ordered = sorted(spans, key=lambda span: (span.line, span.col))

@@ -19,7 +19,6 @@ from tilewright.ir.types import (
     ArrayType,
     Dim,
     ScalarType,
-    Shape,
     ShapedType,
     TensorType,
     TileType,
@@ -211,10 +210,3 @@ def _same_kind(declared: Type, actual: Type) -> bool:
     if isinstance(declared, TensorType) and isinstance(actual, TensorType):
         return True
     return type(declared) is type(actual)
-
-
-def same_shapes(left: Shape, right: Shape) -> bool:
-    """True unless two shapes provably differ."""
-    return len(left) == len(right) and all(
-        a == b or equal(a, b) is not False for a, b in zip(left, right)
-    )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.dtypes import BOOL
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import nki_ctx
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
-from tilewright.ir.core import Value
 from tilewright.ops import elementwise, nki_math
 from tilewright.ops.nki_math import FLOAT_FUNCTIONS
 
@@ -183,8 +181,3 @@ def prelu(x: Any, alpha: Any, *, dtype: Any = None, mask: Any = None, **kwargs: 
     return trace_arith.where(
         sema, positive, x, trace_arith.binary(sema, "multiply", x, alpha), dtype, mask
     )
-
-
-def as_truth(value: Value) -> Value:
-    """A tile as booleans."""
-    return trace_arith.converted_value(value, BOOL)

@@ -15,7 +15,7 @@ from tilewright.dtypes import BF16, FP16, FP32, INDEX, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
-from tilewright.ir.enums import ROUNDING_BY_CODE, MemorySpace, PadValue, Rounding
+from tilewright.ir.enums import ROUNDING_BY_CODE, PadValue, Rounding
 from tilewright.ir.opdef import Macro, OpDef, never, op_arguments, spelled
 from tilewright.ir.types import ScalarType, Shape, ShapedType, TensorType, TileType, Type
 from tilewright.ops import elementwise
@@ -320,8 +320,3 @@ def require_whole_value(name: str, argument: str, given: Any) -> Value:
     value = require_shaped_value(name, argument, given)
     require_fully_valid(name, argument, cast(ShapedType, value.type))
     return value
-
-
-def on_chip(space: MemorySpace | None) -> MemorySpace:
-    """The memory of a fresh tile beside one in `space`."""
-    return space or MemorySpace.Vec

@@ -133,10 +133,5 @@ def compute_dtype(operands: Iterable[DType], result: DType) -> DType:
     return promote_all(given)
 
 
-def numpy_dtype(dtype: DType) -> np.dtype[Any]:
-    """The numpy element type that a tensor of `dtype` shows."""
-    return dtype.numpy
-
-
 LEAST = {FP32: -3.4028234663852886e38, BF16: -3.3895313892515355e38}
 """The most negative finite value of a type."""

@@ -166,8 +166,3 @@ def _require_type(what: str, given: Any, type_: Type) -> None:
     )
     if not fits:
         raise AssertionError(f"{what} has shape {array.shape}, but its type is {type_}")
-
-
-def operation_of(program: Program) -> Operation:
-    """The one operation that `one_op_program` applies."""
-    return program["main"].body.ops[-2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from tilewright.dataclass import dataclass
@@ -145,8 +144,3 @@ def _require_integer(given: Any) -> None:
         raise UnsupportedFeatureError(
             f"A negative index ({given}) is not supported", hint="Count from the front."
         )
-
-
-def offsets_of(window: Window) -> Sequence[Offset]:
-    """Where the window starts, one offset per axis."""
-    return list(window.offsets)

@@ -491,9 +491,10 @@ class FunctionParser(Evaluator):
                 entries = list(op.operands)
                 entries[position] = self.versions.newest(entry)
                 op.operands = tuple(entries)
-        for _, operand in tied_pairs(op):
+        ties = tuple(tied_pairs(op))
+        for _, operand in ties:
             self.require_writable(operand, op.span)
-        self.versions.note_writes(op)
+        self.versions.note_writes(op, ties)
 
     def require_writable(self, value: Value, span: Span | None) -> None:
         """Refuses a write whose destination depends on the path that was taken."""

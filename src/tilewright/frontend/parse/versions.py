@@ -67,9 +67,9 @@ class Versions:
         elif inner in self.parts or inner in self.mixed:
             self.mixed.add(result)
 
-    def note_writes(self, op: Operation) -> None:
+    def note_writes(self, op: Operation, ties: Iterable[tuple[Value, Value]]) -> None:
         """Follows the tied results of an operation that has just been emitted."""
-        for result, operand in tied_pairs(op):
+        for result, operand in ties:
             root = self.roots.get(operand)
             if root is not None:
                 self.advance(root, result)
@@ -100,16 +100,3 @@ def tied_pairs(op: Operation) -> Iterable[tuple[Value, Value]]:
         yield from zip(op.results[count:], (args[position] for position in op.attrs["tied_args"]))
         return
     yield from ties_of(op)
-
-
-def writes_through(value: Value, origin: Value) -> bool:
-    """True when `value` is a later version of `origin`, reached by writes alone."""
-    while value is not origin:
-        op = value.op
-        if op is None:
-            return False
-        earlier = dict(tied_pairs(op)).get(value)
-        if earlier is None:
-            return False
-        value = earlier
-    return True

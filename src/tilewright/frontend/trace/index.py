@@ -36,7 +36,7 @@ from tilewright.frontend.trace.predicates import (
     scalar_terms,
 )
 from tilewright.frontend.trace.sequences import as_entries
-from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr, symbols
+from tilewright.ir.affine import Expr, FloorDiv, Symbol, as_expr
 from tilewright.ir.affine.constraints import Constraint
 
 Axes = Mapping[Symbol, int]
@@ -448,11 +448,6 @@ class DynamicSlice:
 
     start: int | DynamicScalar
     size: int
-
-
-def used_symbols(constraints: Sequence[Constraint]) -> set[Symbol]:
-    """The symbols that occur in `constraints`."""
-    return {symbol for each in constraints for symbol in symbols(each.expr)}
 
 
 IndexBuilder = Callable[..., TileIndex]

@@ -260,8 +260,3 @@ def whole_tensor(root: Root) -> nki_tensor:
     """The tensor that is all of `root`."""
     cls = KernelTensor if root.is_hbm else LocalTensor
     return cls(root, Window.whole(root.shape), root.partition_axis)
-
-
-def hbm_root_of(value: object) -> Root | None:
-    """The root of a whole HBM tensor, or None."""
-    return value.root if isinstance(value, KernelTensor) else None
