@@ -18,7 +18,7 @@ from tilewright.interp.exprs import expr_text
 from tilewright.interp.ownership import Ownership
 from tilewright.interp.support import NAMESPACE
 from tilewright.interp.text import Text
-from tilewright.ir.affine import Expr, Operand, Symbol, symbols
+from tilewright.ir.affine import Expr, Operand, Symbol, scaled_symbol, symbols
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OpDef, values_of
@@ -190,10 +190,11 @@ class Emitter:
     def _bind_dims(self) -> None:
         """Symbols get values from the extents of the arguments; the other extents must agree."""
         sites = list(self._symbolic_extents())
-        for symbol, place in [(s, p) for dim, p in sites if (s := _lone_symbol(dim))]:
+        for found, place in [(s, p) for dim, p in sites if (s := scaled_symbol(dim))]:
+            symbol, scale, offset = found
             if symbol not in self.symbols:
                 self.symbols[symbol] = self.text.fresh("s")
-                self.text.line(f"{self.symbols[symbol]} = {place}")
+                self.text.line(f"{self.symbols[symbol]} = ({place} - {offset}) // {scale}")
         for dim, place in sites:
             self.text.line(f"require_extent({place}, {self.expr(dim)}, {str(dim)!r})")
 
@@ -208,13 +209,6 @@ class Emitter:
                     if isinstance(dim, Expr)
                 ]
         return found
-
-
-def _lone_symbol(dim: Expr) -> Symbol | None:
-    [*atoms] = dim.terms
-    if len(atoms) == 1 and isinstance(atoms[0], Symbol) and dim == atoms[0] + 0:
-        return atoms[0]
-    return None
 
 
 def tuple_text(parts: Sequence[str]) -> str:
