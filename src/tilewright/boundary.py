@@ -6,8 +6,9 @@ import contextlib
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from tilewright.errors import InternalError, ParserError, TilewrightError, excepthook
@@ -58,6 +59,19 @@ def _chain(traceback: TracebackType | None) -> Iterator[TracebackType]:
 def _is_ours(traceback: TracebackType) -> bool:
     file = traceback.tb_frame.f_code.co_filename
     return file.startswith(_PACKAGE) or file == contextlib.__file__
+
+
+def deprecate(message: str) -> None:
+    """A DeprecationWarning where an author's code has called us."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    level = 2
+    while frame is not None and _is_our_module(frame.f_globals.get("__name__")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
+
+
+def _is_our_module(name: object) -> bool:
+    return isinstance(name, str) and name.partition(".")[0] == __name__.partition(".")[0]
 
 
 def show_parser_errors() -> None:

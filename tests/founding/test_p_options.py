@@ -300,3 +300,11 @@ def test_p083_an_option_that_is_no_choice_is_named(option: str) -> None:
 def test_what_is_no_program_is_not_compiled() -> None:
     with pytest.raises(TypeError, match="a Program or a Function is compiled, not 3"):
         ir.compile(3)  # type: ignore[arg-type]
+
+
+def test_p001_the_warning_is_where_the_author_wrote_platform() -> None:
+    f = pl.parse("@pl.function\ndef f(x: pl.Tensor[[8], pl.FP32]):\n    return pl.exp(x)\n")
+    with pytest.warns(DeprecationWarning, match="backend_type") as caught:
+        RunConfig(platform="a2a3")
+        ir.compile(f, platform="a2a3sim")
+    assert [warning.filename for warning in caught] == [__file__, __file__]

@@ -9,7 +9,7 @@ from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, TypeVar, overload
 
-from tilewright.boundary import public_entry
+from tilewright.boundary import deprecate, public_entry
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend import capture
 from tilewright.frontend.inline import InlineFunction
@@ -102,6 +102,8 @@ def function(
     Outside a class it gives an `ir.Function`; in the class of a @pl.program it marks a function
     of the program. Raises the author errors of `tilewright.errors`.
     """
+    if attrs is not None:
+        deprecate("attrs= of @pl.function is deprecated; write pl.func_attr({...}) in its body")
     options = Options(type, level, role, attrs, auto_scope, strict_ssa, external_source)
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     if func is None:
@@ -189,4 +191,12 @@ def _require_decorated(cls: type) -> None:
             raise ParserSyntaxError(
                 f"'{name}' of program '{cls.__name__}' is not decorated",
                 hint="Decorate it with @pl.function, or move it out of the class.",
+            )
+        is_other = callable(item) or hasattr(item, "__get__")
+        if is_other and not isinstance(item, PendingMethod) and not name.startswith("__"):
+            kind = item.__class__.__name__
+            raise ParserSyntaxError(
+                f"'{name}' of program '{cls.__name__}' is a {kind}, not a method "
+                "that @pl.function or @pl.inline marks",
+                hint="Give it 'self' and one decorator, or move it out of the class.",
             )

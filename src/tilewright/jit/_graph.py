@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cached_property
@@ -147,7 +148,23 @@ class Member:
         )
 
     def signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
-        """The parameters, for these values of constexpr parameters."""
+        """The parameters, for these values of constexpr parameters; warns of directions of an
+        inline helper, which has none: what it writes is its caller's."""
+        found = self._signature(constants)
+        for parameter in found.parameters if self.definition.kind == "inline" else ():
+            if parameter.direction is not ParamDirection.In:
+                warnings.warn_explicit(
+                    f"pl.{parameter.direction.name} on parameter '{parameter.name}' of inline "
+                    f"helper '{self.definition.name}' is deprecated: it writes what its caller "
+                    "gives; leave the direction out",
+                    DeprecationWarning,
+                    parameter.span.file,
+                    parameter.span.line,
+                    self.definition.function.__module__,
+                )
+        return found
+
+    def _signature(self, constants: Mapping[str, Any]) -> SignatureInfo:
         return read_signature(
             self.info,
             self.names.names,

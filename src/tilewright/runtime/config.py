@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, cast
 
+from tilewright.boundary import deprecate
 from tilewright.choices import (
     BackendType,
     ExecutionMode,
@@ -65,11 +65,9 @@ def resolve_platform(platform: str) -> tuple[BackendType, ExecutionMode]:
         known = ", ".join(PLATFORMS)
         raise ValueError(f"unknown platform {platform!r}; known platforms are {known}")
     backend, mode = PLATFORMS[platform]
-    warnings.warn(
+    deprecate(
         f"platform={platform!r} is deprecated; use backend_type=BackendType.{backend.name} "
-        f"and execution_mode=ExecutionMode.{mode.name}",
-        DeprecationWarning,
-        stacklevel=4,
+        f"and execution_mode=ExecutionMode.{mode.name}"
     )
     return backend, mode
 

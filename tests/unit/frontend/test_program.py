@@ -219,3 +219,27 @@ def test_external_sources_are_for_core_functions_with_an_empty_body(tmp_path: An
         @pl.function(type=pl.FunctionType.AIC, external_source=str(source))
         def full(x: T8) -> T8:
             return x
+
+
+def test_what_is_no_method_of_a_program_is_refused() -> None:
+    with pytest.raises(ParserSyntaxError, match="'scale' of program 'P' is a property, not a"):
+
+        @pl.program
+        class P:
+            @property
+            def scale(self):  # type: ignore[no-untyped-def]
+                return 1
+
+            @pl.function
+            def main(self, x: T8) -> T8:
+                return pl.exp(x)
+
+
+def test_attrs_of_the_decorator_are_deprecated_where_they_are_written() -> None:
+    with pytest.warns(DeprecationWarning, match="write pl.func_attr") as caught:
+
+        @pl.function(attrs={"n": 3})
+        def f(x: T8) -> T8:
+            return pl.exp(x)
+
+    assert f.attrs["n"] == 3 and caught[0].filename == __file__

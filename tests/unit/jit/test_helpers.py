@@ -214,3 +214,25 @@ def test_an_error_in_a_helper_is_told_once_with_the_call() -> None:
     assert not caught.value.also
     (site,) = caught.value.calls()
     assert site.file == __file__
+
+
+@pl.jit.inline
+def with_direction(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+    out[:] = pl.add(x, 1.0)
+    return out
+
+
+def test_directions_of_inline_helpers_are_deprecated_where_they_are_written() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[8, 8], pl.FP32], out: pl.Out[pl.Tensor[[8, 8], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            out = with_direction(x, out)
+        return out
+
+    with pytest.warns(DeprecationWarning, match=r"pl.Out on parameter 'out' of inline") as caught:
+        k.compile()
+    line = with_direction.__wrapped__.__code__.co_firstlineno + 1
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line)
+    x, out = np.ones((8, 8), np.float32), np.zeros((8, 8), np.float32)
+    k(x, out)
+    assert (out == 2).all()
