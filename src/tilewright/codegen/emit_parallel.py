@@ -113,8 +113,8 @@ class CellEmitter(Emitter):
         return num if isinstance(num, int) else self.capture(num, "i64")
 
     def brought_num(self, num: Num) -> Num:
-        """A number of the kernel's entry, in this function."""
-        return self.capture_num(num)
+        """A number of the kernel's entry, in this function; it comes through those around it."""
+        return self.capture_num(self.outer.brought_num(num))
 
     def lookup(self, value: Value) -> Operand | Buffer:
         """What `value` is, here or outside."""
