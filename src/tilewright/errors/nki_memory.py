@@ -1,4 +1,4 @@
-"""Named errors of the traced style: explicit allocations."""
+"""Named errors of the traced style: what fits on the chip, and where it lies."""
 
 from __future__ import annotations
 
@@ -37,4 +37,36 @@ ALLOCATION_OVERLAP = page(
         b = nl.ndarray((128, 512), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=2048))
     """,
     "give them other addresses, or read the first before the second is written",
+)
+CAPACITY_SBUF = page(
+    "stack_overflow_sbuf",
+    NKIRuntimeError,
+    "the kernel needs {needed} bytes of SBUF per partition, {available} are available",
+    """The tensors that live at the same time do not fit.
+
+    Bad::
+
+        t = nl.zeros((128, 100_000), dtype=nl.float32)
+
+    Good::
+
+        t = nl.zeros((128, 10_000), dtype=nl.float32)
+    """,
+    "work on smaller tiles",
+)
+CAPACITY_PSUM = page(
+    "stack_overflow_psum",
+    NKIRuntimeError,
+    "the kernel needs {needed} banks of PSUM, {available} are available",
+    """The accumulators that live at the same time do not fit.
+
+    Bad::
+
+        acc = [nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(9)]
+
+    Good::
+
+        acc = [nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(8)]
+    """,
+    "copy results to SBUF before starting the next accumulation",
 )

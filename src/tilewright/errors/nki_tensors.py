@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tilewright.errors.nki import (
     NKIIndexError,
-    NKIRuntimeError,
     NKISyntaxError,
     NKITypeError,
     NKIValueError,
@@ -558,38 +557,6 @@ STORE_SHAPE = page(
 
         a[...] = nl.sum(b, axis=1)
     """,
-)
-CAPACITY_SBUF = page(
-    "stack_overflow_sbuf",
-    NKIRuntimeError,
-    "the kernel needs {needed} bytes of SBUF per partition, {available} are available",
-    """The tensors that live at the same time do not fit.
-
-    Bad::
-
-        t = nl.zeros((128, 100_000), dtype=nl.float32)
-
-    Good::
-
-        t = nl.zeros((128, 10_000), dtype=nl.float32)
-    """,
-    "work on smaller tiles",
-)
-CAPACITY_PSUM = page(
-    "stack_overflow_psum",
-    NKIRuntimeError,
-    "the kernel needs {needed} banks of PSUM, {available} are available",
-    """The accumulators that live at the same time do not fit.
-
-    Bad::
-
-        acc = [nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(9)]
-
-    Good::
-
-        acc = [nl.zeros((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(8)]
-    """,
-    "copy results to SBUF before starting the next accumulation",
 )
 BLOCK_DIMENSION = page(
     "leading_dimension_of_tensor_must_be_partition",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.devices import get_device
-from tilewright.errors.nki_tensors import CAPACITY_PSUM, CAPACITY_SBUF, UNEXPECTED_OPERAND
+from tilewright.errors.nki_memory import CAPACITY_PSUM, CAPACITY_SBUF
+from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
 from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of

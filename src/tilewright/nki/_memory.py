@@ -13,11 +13,9 @@ from tilewright.dtypes import DType
 from tilewright.errors.nki import BLOCK_DIMENSION_WARNING
 from tilewright.errors.nki_control import SHARED_HBM_LEVEL
 from tilewright.errors.nki_instructions import TARGET_TYPE
-from tilewright.errors.nki_memory import ALLOCATION_RANGE
+from tilewright.errors.nki_memory import ALLOCATION_RANGE, CAPACITY_PSUM, CAPACITY_SBUF
 from tilewright.errors.nki_tensors import (
     BLOCK_DIMENSION,
-    CAPACITY_PSUM,
-    CAPACITY_SBUF,
     HBM_INIT_VALUE,
     PARTITION_LIMIT,
     SCRATCHPAD_INIT_VALUE,
