@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tilewright.ir.verify import verify
 
 import tilewright.language as pl
 from passes.programs import Array
@@ -14,7 +15,6 @@ from tilewright.errors import IndexOutOfBounds
 from tilewright.frontend.text import parse
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Operation, Program
-from tilewright.ir.verify import verify
 from tilewright.ops import control, loop
 from tilewright.passes.hoist_checks import hoist_checks
 

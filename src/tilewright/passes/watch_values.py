@@ -112,7 +112,7 @@ class _Watcher(Cloner):
     def __init__(self, builder: Builder, watches: Sequence[Watch], params: Sequence[Value]) -> None:
         super().__init__(builder)
         self.versions = list(params)
-        self.kept = {watch.operation: number for number, watch in enumerate(watches)}
+        self.numbers = {watch.operation: number for number, watch in enumerate(watches)}
         self.watches = watches
         self.loops: list[tuple[Value, Operation]] = []
         self.carried: dict[Operation, list[int]] = {}
@@ -122,10 +122,10 @@ class _Watcher(Cloner):
             return self._end(op)
         if op.opdef is control.return_:
             return self._return(op)
-        inside = [self.kept[o] for r in op.regions for o in r.walk() if o in self.kept]
+        inside = [self.numbers[o] for r in op.regions for o in r.walk() if o in self.numbers]
         new = self._carrying(op, inside) if inside else super().clone(op)
-        if op in self.kept:
-            self._keep(self.kept[op], new.result)
+        if op in self.numbers:
+            self._keep(self.numbers[op], new.result)
         return new
 
     def _keep(self, number: int, tile: Value) -> None:
