@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tilewright.ir.verify import verify
 
 import tilewright.language as pl
 from passes.programs import Array
@@ -15,6 +14,7 @@ from tilewright.errors import IndexOutOfBounds
 from tilewright.frontend.text import parse
 from tilewright.interp import Interpreter
 from tilewright.ir.core import Operation, Program
+from tilewright.ir.verifier import verify
 from tilewright.ops import control, loop
 from tilewright.passes.hoist_checks import hoist_checks
 
@@ -176,3 +176,16 @@ def test_dynamic_tiles_that_do_not_fit_are_a_fault(size: tuple[int, int, int]) -
     x, w, bias = (np.ones(shape, np.float32) for shape in ((m, k), (k, n), (1, n)))
     with pytest.raises(IndexOutOfBounds):
         shifted_product(x, w, bias, np.zeros((m, n), np.float32))
+
+
+def test_a_check_of_what_only_the_loop_knows_stays() -> None:
+    given = program("""
+s = pl.loop.alloc(shape=[8], dtype=pl.INDEX)
+for i in pl.range(8):
+    v = pl.loop.load(s, [i])
+    pl.loop.check_index(v, m)
+    x = pl.loop.load(a, [v, 0])
+    pl.loop.store(out, [v, 0], x)
+pl.loop.matmul(out, a, b)
+""")
+    assert len(in_loops(hoist_checks(given, "main"))) == 1

@@ -85,7 +85,10 @@ def hoist_in_function(function: Function) -> Function:
         hoistings = [each for each in found if each is not None]
         if not hoistings:
             return function
-        function = rewritten(function, partial(Hoister, hoistings=hoistings))
+        gone: set[Operation] = set()
+        function = rewritten(function, partial(Hoister, hoistings=hoistings, gone=gone))
+        if not gone:  # none of these numbers is known before its loop
+            return function
 
 
 # ---------------------------------------------------------------------- what can be hoisted
@@ -179,12 +182,14 @@ def conditions(mask: Value | None) -> tuple[Bounds, ...] | None:
 
 
 class Hoister(LoopCloner):
-    """Copies a function with checks before loops."""
+    """Copies a function with checks before loops; `gone` are those that were in loops."""
 
-    def __init__(self, builder: Builder, *, hoistings: list[Hoisting]) -> None:
+    def __init__(
+        self, builder: Builder, *, hoistings: list[Hoisting], gone: set[Operation]
+    ) -> None:
         super().__init__(builder)
         self.hoistings = {each.loop: each for each in hoistings}
-        self.gone: set[Operation] = set()
+        self.gone = gone
 
     def clone(self, op: Operation) -> Operation:
         if op in self.gone:
