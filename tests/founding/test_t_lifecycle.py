@@ -244,13 +244,13 @@ def test_a_new_context_is_installed_and_returned() -> None:
     class Sub(TraceContext):
         pass
 
+    first = TraceContext.new_ctx(CompileOpts())
     try:
-        first = TraceContext.new_ctx(CompileOpts())
         assert TraceContext.global_ctx is first and type(first) is TraceContext
         second = Sub.new_ctx(CompileOpts())
         assert TraceContext.global_ctx is second and type(second) is Sub
     finally:
-        TraceContext.global_ctx = None
+        TraceContext.global_ctx.finalize()
 
 
 def test_the_cell_holds_the_context_during_the_trace_only() -> None:
