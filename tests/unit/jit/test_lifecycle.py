@@ -397,7 +397,7 @@ def test_one_kernel_of_ever_new_shapes_keeps_a_bounded_number_of_objects(
 def test_a_shape_that_lost_its_place_in_the_native_entry_gets_it_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(decorator, "MAX_VARIANTS", 4)  # two ways to call each
+    monkeypatch.setattr(decorator, "MAX_VARIANTS", 2)  # one way to call each: `out` is given
 
     @pl.jit
     def k(x: pl.Tensor, out: pl.Out[pl.Tensor]):
