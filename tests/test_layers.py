@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"garbage"},
     {"dataclass", "late"},
-    {"archive", "choices", "dtypes", "errors", "locks", "settings", "source", "target"},
+    {"archive", "choices", "dtypes", "errors", "hashes", "locks", "settings", "source", "target"},
     {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},
     {"frontend", "passes", "interp", "codegen"},

@@ -7,13 +7,13 @@ file keeps its size, times and number.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from importlib.util import find_spec
 
 import tilewright
 import tilewright.cache as room
 from tilewright.cache.reader import Reader, read_whole
+from tilewright.hashes import blake
 
 _DIGEST = 64
 _Facts = tuple[str, int, int, int, int]
@@ -35,7 +35,7 @@ def identity_of(package: str | os.PathLike[str], reader: Reader) -> str:
     package, files = os.fspath(package), _llvm_files()
     _add_python_files(package, files)
     files.sort()
-    name = f"{hashlib.sha256(repr(files).encode()).hexdigest()[:32]}.compiler"
+    name = f"{blake(repr(files).encode()).hexdigest()[:32]}.compiler"
     known = reader.read_note(name)
     if known is not None and len(known) == _DIGEST:
         return known
@@ -45,7 +45,7 @@ def identity_of(package: str | os.PathLike[str], reader: Reader) -> str:
 
 
 def _contents(package: str, files: list[_Facts]) -> str:
-    state = hashlib.sha256()
+    state = blake()
     for path, size, *_ in files:
         if path.startswith(package):
             state.update(f"{os.path.relpath(path, package)} {size}\n".encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import field
@@ -12,8 +11,9 @@ from typing import Any, cast
 import msgpack
 
 from tilewright.dataclass import dataclass
+from tilewright.hashes import blake
 
-MAGIC = b"tilewright-cache-3\n"
+MAGIC = b"tilewright-cache-4\n"
 _DIGEST = 32
 
 
@@ -61,7 +61,7 @@ def encode(entry: Entry) -> bytes:
             }
         ),
     )
-    return MAGIC + hashlib.sha256(body).digest() + body
+    return MAGIC + blake(body).digest() + body
 
 
 def decode(data: bytes) -> Entry:
@@ -70,7 +70,7 @@ def decode(data: bytes) -> Entry:
     body = data[start:]
     if not data.startswith(MAGIC):
         raise InvalidEntry("it is no entry of this version")
-    if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
+    if blake(body).digest() != data[len(MAGIC) : start]:
         raise InvalidEntry("its checksum is wrong")
     try:
         fields = cast("dict[str, Any]", msgpack.unpackb(body))

@@ -1,17 +1,22 @@
-"""Which machine compiled code is for, as part of keys."""
+"""Which machine compiled code is for, as part of keys.
+
+`platform` would say it, too, and takes as long to load as a warm kernel to be found.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import platform
+import os
+import sys
 from functools import cache
+
+from tilewright.hashes import blake
 
 
 @cache
 def machine_identity() -> str:
     """The processor that objects are made for, as far as it can be told without LLVM."""
-    facts = [platform.system(), platform.machine(), *_processor_facts()]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
+    facts = [sys.platform, *_processor_facts()]
+    return blake("\n".join(facts).encode()).hexdigest()[:32]
 
 
 def _processor_facts() -> list[str]:
@@ -19,7 +24,7 @@ def _processor_facts() -> list[str]:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             text = file.read()
     except OSError:
-        return [platform.processor()]
+        return [os.environ.get("PROCESSOR_IDENTIFIER") or os.uname().machine]
     first, _, _ = text.partition("\n\n")
     wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
     return sorted(line for line in first.splitlines() if line.startswith(wanted))

@@ -7,7 +7,6 @@ has been removed is built again.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import tempfile
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tilewright.errors import ToolchainError
 from tilewright.external.compiler import FLAGS, INCLUDE, Compiler, require_compiler
 from tilewright.external.sources import watched
 from tilewright.external.wrapper import ENTRY, wrap
+from tilewright.hashes import blake
 from tilewright.locks import make_lock
 
 Parts = tuple[tuple[str, str], ...]
@@ -45,7 +45,7 @@ def prepare(kernel: ExternalKernel) -> ExternalKernel:
 def _prepare(kernel: ExternalKernel, contents: str) -> ExternalKernel:
     compiler = require_compiler(kernel)
     parts = _parts(kernel, contents, compiler)
-    digest = hashlib.sha256(repr(parts).encode()).hexdigest()
+    digest = blake(repr(parts).encode()).hexdigest()
     if digest not in _loaded:
         _loaded[digest] = _load(digest, _obtain(digest, parts, kernel, compiler))
     return replace(kernel, contents=contents, library=digest)
@@ -66,7 +66,7 @@ def _parts(kernel: ExternalKernel, contents: str, compiler: Compiler) -> Parts:
 
 @cache
 def _header_digest() -> str:
-    return hashlib.sha256((INCLUDE / "tilewright.h").read_bytes()).hexdigest()
+    return blake((INCLUDE / "tilewright.h").read_bytes()).hexdigest()
 
 
 def _obtain(digest: str, parts: Parts, kernel: ExternalKernel, compiler: Compiler) -> bytes:

@@ -7,13 +7,14 @@ which a header was looked for in vain are watched, too.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Iterator
 from functools import cache
 from os import stat
+
+from tilewright.hashes import blake
 
 _INCLUDE = rb'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]'
 OWN_HEADER = "tilewright.h"
@@ -45,7 +46,7 @@ class Sources:
 
     def _read(self) -> None:
         start = time.time_ns()
-        state = hashlib.sha256()
+        state = blake()
         stamps: dict[str, Stamp] = {}
         for name, data in self._files(stamps):
             state.update(f"{name} {len(data)}\n".encode() + data)

@@ -5,11 +5,11 @@ Names, spans and the places of constants do not count; everything else does.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, cast
 
 from tilewright.dtypes import BOOL
+from tilewright.hashes import blake
 from tilewright.ir.affine import Access, Expr, Symbol, as_expr, substitute, symbols
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.printing.expressions import AttrRenderer
@@ -318,7 +318,7 @@ def content_hash(node: Any) -> str:
             encoder.operation(node)
         case _:
             encoder.parts.append(encoder.attr(node))
-    return hashlib.sha256("\0".join(encoder.parts).encode()).hexdigest()
+    return blake("\0".join(encoder.parts).encode()).hexdigest()
 
 
 def structural_hash(node: Any) -> int:

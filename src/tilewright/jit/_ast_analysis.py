@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import hashlib
 from collections.abc import Iterator
 from dataclasses import field, replace
 from types import FunctionType
@@ -19,6 +18,7 @@ from tilewright.frontend.capture import (
     capture_function,
     refuse_deep_nesting,
 )
+from tilewright.hashes import blake
 from tilewright.jit._source import Path
 from tilewright.source import Span
 
@@ -81,7 +81,7 @@ def _analysis(captured: CapturedFunction) -> SourceInfo:
     symbols, axes = _dynamic_declarations(captured)
     return SourceInfo(
         captured,
-        hashlib.sha256("\0".join((_signature_text(node), *body.text)).encode()).hexdigest(),
+        blake("\0".join((_signature_text(node), *body.text)).encode()).hexdigest(),
         tuple(path for path in body.reads if path[0] not in local),
         tuple(dict.fromkeys(_annotation_reads(node))),
         local,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -16,6 +15,7 @@ from tilewright.frontend.annotations import Directed, InOut, Out
 from tilewright.frontend.capture import annotations_of
 from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.options import Options
+from tilewright.hashes import blake
 from tilewright.ir.enums import ParamDirection
 from tilewright.jit import _ast_analysis, _source, _specialize_values
 from tilewright.jit._arguments import (
@@ -193,7 +193,7 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """One hash of the facts."""
-        state = hashlib.sha256()
+        state = blake()
         for name, text in self.facts:
             state.update(f"{len(name)}:{name}{len(text)}:{text}".encode())
         return state.hexdigest()

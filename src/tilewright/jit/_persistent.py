@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from tilewright.cache import CacheConfig, Entry, Reader, State, stats
 from tilewright.cache.compiler import compiler_identity
 from tilewright.cache.machine import machine_identity
 from tilewright.cache.reader import read_whole
+from tilewright.hashes import blake
 from tilewright.ir.core import Program
 from tilewright.jit.artifact import Artifact, Generated
 from tilewright.jit.cache import Key
@@ -166,7 +166,7 @@ def persistent_key(key: Key, config: CacheConfig, reader: Reader) -> Key:
 
 
 def _digest_of(paths: tuple[str | Path, ...]) -> str:
-    state = hashlib.sha256()
+    state = blake()
     for path in paths:
         try:
             state.update(read_whole(os.fspath(path)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from tilewright.dataclass import dataclass
+from tilewright.hashes import blake
 from tilewright.ir.types import Type
 from tilewright.jit._arguments import Parameter
 from tilewright.jit._graph import Graph
@@ -29,7 +29,7 @@ class Key:
     @property
     def digest(self) -> str:
         """One hash of all parts, each with its name and length."""
-        state = hashlib.sha256()
+        state = blake()
         for name, text in self.parts:
             state.update(f"{len(name)}:{name}{len(text)}:{text}".encode())
         return state.hexdigest()

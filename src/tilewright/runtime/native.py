@@ -7,7 +7,6 @@ Everything the stub assumes about CPython and numpy is checked here by probes. W
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ import numpy as np
 
 import tilewright.runtime as room
 from tilewright import settings
+from tilewright.hashes import blake
 from tilewright.runtime import process, records
 from tilewright.runtime.load import LoadedObject, compile_text, has_own_loader, load_object
 from tilewright.runtime.pyapi import api, capsule_pointer, function_address
@@ -170,7 +170,7 @@ def _stub_path() -> str | None:
     """Where the stub is kept; its name says what it was made from."""
     if settings.CACHE.find() is not None and not settings.CACHE.read():
         return None
-    digest = hashlib.sha256(sys.version.encode())
+    digest = blake(sys.version.encode())
     try:
         for name in _STUB_SOURCES:
             with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
@@ -194,7 +194,7 @@ def _read_checked(path: str) -> bytes | None:
     except OSError:
         return None
     digest, body = data[:32], data[32:]
-    return body if hashlib.sha256(body).digest() == digest else None
+    return body if blake(body).digest() == digest else None
 
 
 def _write_checked(path: str, body: bytes) -> None:
@@ -203,7 +203,7 @@ def _write_checked(path: str, body: bytes) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         unfinished = f"{path}.{os.getpid()}-{threading.get_ident()}"
         with open(unfinished, "wb") as file:
-            file.write(hashlib.sha256(body).digest() + body)
+            file.write(blake(body).digest() + body)
         os.replace(unfinished, path)
     except OSError:
         return
