@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,8 +14,6 @@ from tilewright.settings import BACKTRACE
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 def public_entry(function: Callable[P, R]) -> Callable[P, R]:
@@ -45,7 +41,7 @@ def public_entry(function: Callable[P, R]) -> Callable[P, R]:
 def _authors_part(traceback: TracebackType | None) -> TracebackType | None:
     """The frames of other files than ours, as a chain of their own."""
     kept: TracebackType | None = None
-    for each in reversed([each for each in _chain(traceback) if not _is_ours(each)]):
+    for each in reversed([each for each in _chain(traceback) if not _is_ours(each.tb_frame)]):
         kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return kept
 
@@ -56,22 +52,19 @@ def _chain(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _is_ours(traceback: TracebackType) -> bool:
-    file = traceback.tb_frame.f_code.co_filename
-    return file.startswith(_PACKAGE) or file == contextlib.__file__
+def _is_ours(frame: FrameType) -> bool:
+    """True in this package, in what dataclasses write for it, and in decorators of contextlib."""
+    module = str(frame.f_globals.get("__name__"))
+    return module.partition(".")[0] in ("tilewright", "contextlib")
 
 
 def deprecate(message: str) -> None:
     """A DeprecationWarning where an author's code has called us."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     level = 2
-    while frame is not None and _is_our_module(frame.f_globals.get("__name__")):
+    while frame is not None and _is_ours(frame):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, DeprecationWarning, stacklevel=level)
-
-
-def _is_our_module(name: object) -> bool:
-    return isinstance(name, str) and name.partition(".")[0] == __name__.partition(".")[0]
 
 
 def show_parser_errors() -> None:
