@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tilewright.cache import Entry, State, Store, cache_stats
+from tilewright.cache import store as store_module
 from tilewright.cache.store import InvalidEntry, decode, encode
 
 DIGEST = "ab" + "0" * 62
@@ -111,3 +116,95 @@ def test_one_process_builds_while_the_others_wait(tmp_path: Path) -> None:
         waited = time.monotonic() - start
     other.join()
     assert waited > 0.2
+
+
+# ---- locks between processes ---------------------------------------------------------------------
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+@contextmanager
+def held_by_a_thread(root: Path) -> Iterator[None]:
+    """While another thread builds."""
+    started, done = threading.Event(), threading.Event()
+
+    def build() -> None:
+        with Store(root).building(DIGEST):
+            started.set()
+            done.wait(30)
+
+    builder = threading.Thread(target=build)
+    builder.start()
+    started.wait(30)
+    try:
+        yield
+    finally:
+        done.set()
+        builder.join()
+
+
+@contextmanager
+def a_child(action: Callable[[], object]) -> Iterator[None]:
+    """While a forked child lives, which ends with its action at the latest."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def seconds_until_free(root: Path) -> float:
+    start = time.monotonic()
+    with Store(root).building(DIGEST):
+        return time.monotonic() - start
+
+
+def test_a_wait_for_a_builder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_LOCK_SECONDS", 0.1)
+    with held_by_a_thread(tmp_path):
+        assert 0.1 <= seconds_until_free(tmp_path) < 5
+
+
+def test_a_wait_for_a_builder_ends_with_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
+    with held_by_a_thread(tmp_path):
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            seconds_until_free(tmp_path)
+    assert seconds_until_free(tmp_path) < 1
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+@forks
+def test_a_child_does_not_keep_the_lock_of_its_parent(tmp_path: Path) -> None:
+    with held_by_a_thread(tmp_path):
+        child = a_child(lambda: time.sleep(30))
+        child.__enter__()
+    assert seconds_until_free(tmp_path) < 1
+    child.__exit__(None, None, None)
+
+
+@forks
+def test_a_child_does_not_give_back_the_lock_of_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_LOCK_SECONDS", 0.2)
+    building = Store(tmp_path).building(DIGEST)
+    with building, a_child(lambda: building.__exit__(None, None, None)):
+        time.sleep(0.2)
+        waits = threading.Thread(target=lambda: waited.append(seconds_until_free(tmp_path)))
+        waited: list[float] = []
+        waits.start()
+        waits.join()
+    assert waited[0] >= 0.2
+
+
+def test_a_directory_that_cannot_hold_locks_is_built_in_without(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("")
+    with Store(tmp_path).building(DIGEST):
+        assert Store(tmp_path).publish(entry())

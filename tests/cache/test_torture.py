@@ -60,12 +60,14 @@ def in_a_child(action: Callable[[], None]) -> int:
     """The process id of a child that runs an action, and ends with 1 when it raises."""
     child = os.fork()
     if child == 0:
+        code = 1
         try:
             action()
+            code = 0
         except BaseException as error:
             os.write(2, f"child: {error!r}\n".encode())
-            os._exit(1)
-        os._exit(0)
+        finally:
+            os._exit(code)
     return child
 
 

@@ -14,12 +14,14 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock
+
 from tilewright.cache import stats
 from tilewright.cache.entries import Entry, InvalidEntry, State, decode, encode
-from tilewright.cache.locks import ProcessLock
 from tilewright.cache.reader import NOTES, Reader
 
 _LOCK_SECONDS = 60.0
+_LOCK_PAUSE = 0.005
 _UNFINISHED = ".unfinished-"
 _ABANDONED_SECONDS = 3600.0
 _PRIVATE = 0o700
@@ -84,16 +86,15 @@ class Store(Reader):
             yield
         finally:
             held.discard(digest)
-            lock.release()
+            _give_back(lock)
 
-    def _lock(self, digest: str) -> ProcessLock | None:
+    def _lock(self, digest: str) -> FileLock | None:
         if self.readonly or not self.is_trusted:
             return None
         try:
             make_private(self.root)
             make_private(self.root / "locks")
-            lock = ProcessLock(self.root / "locks" / f"{digest}.lock")
-            return lock if lock.acquire(_LOCK_SECONDS) else None
+            return _lock(self.root / "locks" / f"{digest}.lock", _LOCK_SECONDS)
         except OSError:
             return None
 
@@ -159,12 +160,25 @@ class Store(Reader):
 
     def _remove_abandoned(self, path: Path) -> None:
         with suppress(OSError):
-            if path.suffix != ".lock":
+            if path.suffix == ".lock":
+                _give_back(_lock(path, 0.0))
+            else:
                 path.unlink()
-                return
-            lock = ProcessLock(path)
-            if lock.acquire(0.0):
-                lock.release()
+
+
+def _lock(path: Path, seconds: float) -> FileLock:
+    """Waits for a lock that the system releases when its holder dies; raises OSError without it."""
+    lock = FileLock(path, seconds, 0o600, poll_interval=_LOCK_PAUSE, fallback_to_soft=False)
+    lock.acquire()
+    return lock
+
+
+def _give_back(lock: FileLock) -> None:
+    """Releases a lock, unless a parent has it. The file goes first: who waits makes a new one."""
+    if lock.is_locked:
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
+        lock.release()
 
 
 def _status(path: Path) -> os.stat_result | None:
