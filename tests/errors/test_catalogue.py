@@ -287,6 +287,12 @@ def test_the_bad_one_raises_exactly_its_error(kind: type[errors.TilewrightError]
     assert caught.value.code == kind.code and str(caught.value)
 
 
+def test_an_operation_that_refuses_its_operands_shows_how_it_is_called() -> None:
+    with pytest.raises(errors.ShapeMismatch) as caught:
+        read("y = pl.matmul(pl.slice(x, [16, 8], [0, 0]), x)")
+    assert str(caught.value.hint).startswith("Usage: pl.matmul(lhs, rhs, ")
+
+
 @pytest.mark.parametrize("kind", CASES, ids=lambda kind: kind.__name__)
 def test_the_good_one_raises_nothing(kind: type[errors.TilewrightError]) -> None:
     CASES[kind].good()

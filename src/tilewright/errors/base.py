@@ -32,6 +32,8 @@ class TilewrightError(Exception):
 
     code: str = "TW000"
     is_listed = True
+    remedy: str | None = None
+    """What helps against every error of the class, unless one says better."""
 
     message: str
     span: Location | None
@@ -56,7 +58,7 @@ class TilewrightError(Exception):
         super().__init__(message)
         self.message = message
         self.span = span
-        self.hint = hint
+        self.hint = hint or self.remedy
         self.notes = [*([(note, None)] if note else []), *notes]
         self.call_chain = list(call_chain)
         self.also = []

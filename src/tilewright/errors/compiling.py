@@ -177,3 +177,4 @@ class InternalError(TilewrightError, RuntimeError):
     """
 
     code = "TW999"
+    remedy = "Report it, please, with the traceback that TILEWRIGHT_BACKTRACE=1 shows."

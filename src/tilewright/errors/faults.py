@@ -33,6 +33,10 @@ class IndexOutOfBounds(KernelFault, IndexError):
     """
 
     code = "TW401"
+    remedy = (
+        "Keep it inside, or cut the tile off at the border: "
+        "valid_shape= of pl.load, mask= of nl.load."
+    )
 
 
 class DivisionByZero(KernelFault, ZeroDivisionError):

@@ -16,6 +16,7 @@ _SHORT = 50
 class Renderable(Protocol):
     """An error, as far as its looks go."""
 
+    code: str
     message: str
     span: Location | None
     hint: str | None
@@ -76,6 +77,8 @@ def _remarks(error: Renderable, width: int, paint: _Paint) -> Iterator[str]:
         yield from _aside(site, None, paint)
     if error.reference:
         yield f"{pad} note: {error.reference}"
+    elif not error.hint:
+        yield f"{pad} note: `tilewright explain {error.code}` shows a kernel that raises this"
 
 
 def _aside(span: Location, lines: Sequence[str] | None, paint: _Paint) -> Iterator[str]:

@@ -176,6 +176,12 @@ def usage(spellings: Sequence[Spelling]) -> str:
     return "Usage: " + " or ".join(dict.fromkeys(forms))
 
 
+def usage_of(path: str) -> str | None:
+    """How the operation of a public name is called, and where its page is."""
+    spellings = SPELLINGS.get(path)
+    return f"{usage(spellings)}; `tilewright ops {path}` shows its page." if spellings else None
+
+
 def _unannotated(signature: inspect.Signature) -> inspect.Signature:
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return inspect.Signature(plain)

@@ -4,6 +4,7 @@ import pytest
 
 from tilewright.errors import (
     ErrorPage,
+    IndexOutOfBounds,
     ParserError,
     ParserTypeError,
     SSAViolationError,
@@ -39,6 +40,17 @@ def test_an_error_renders_with_context_carets_help_and_notes(span: Span) -> None
         "   = help: Did you mean 'y'?",
         "   = note: a note",
     ]
+
+
+def test_an_error_without_help_says_where_its_page_is(span: Span) -> None:
+    page = f"`tilewright explain {ParserError.code}`"
+    assert page in str(ParserError("no good", span))
+    assert page not in str(ParserError("no good", span, "Do better."))
+
+
+def test_a_class_can_say_what_helps_against_all_of_its_errors(span: Span) -> None:
+    assert "= help: Keep it inside" in str(IndexOutOfBounds("index 8", span))
+    assert IndexOutOfBounds("index 8", span, "Look.").hint == "Look."
 
 
 def test_a_long_message_is_not_repeated_beside_the_carets(span: Span) -> None:

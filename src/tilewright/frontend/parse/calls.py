@@ -6,10 +6,10 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tilewright.errors import InvalidOperationError, ParserTypeError
+from tilewright.errors import InvalidOperationError, ParserTypeError, TilewrightError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.matching import Matcher
-from tilewright.frontend.operations import as_attr, emit_call
+from tilewright.frontend.operations import as_attr, emit_call, usage_of
 from tilewright.frontend.parse.basic import is_word_call, refresh_arguments
 from tilewright.frontend.parse.kinds import meant
 from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee
@@ -46,7 +46,11 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
         if _is_foreign(given):
             raise _foreign(p, node, number, given)
     path = meant(p, function.path, node)
-    result = p.emitted(node, emit_call, path, arguments, keywords)
+    try:
+        result = p.emitted(node, emit_call, path, arguments, keywords)
+    except TilewrightError as error:
+        error.hint = error.hint or usage_of(path)
+        raise
     repeated = repeated_write(p)
     if repeated is not None:
         del p.builder.block.ops[-1]
