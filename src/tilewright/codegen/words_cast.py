@@ -88,10 +88,8 @@ def widen_power(x: Lanes) -> Lanes:
     return select(bits.eq(255), 0x7FC00000, value).as_float()
 
 
-def narrow_power(x: Lanes, mode: str) -> Lanes:
+def narrow_power(x: Lanes) -> Lanes:
     """binary32 as the nearest power of two, halves up; NaN for what is not positive and finite."""
-    if mode not in EVEN_MODES:
-        raise NotImplementedError("powers of two are rounded to the nearest only")
     bits = x.bits()
     tiny = select(bits.lt(0x400001), bits.constant(0), 1)
     power = select(bits.lt(0x800000), tiny, (bits + 0x400000) >> 23)
@@ -100,9 +98,11 @@ def narrow_power(x: Lanes, mode: str) -> Lanes:
 
 
 def to_bool(x: Lanes, source: str) -> Lanes:
-    """Whether x is not zero; NaN is not zero."""
+    """Whether x is not zero; NaN is not zero, nor is any power of two."""
+    if source == "FP8E8M0":
+        return x.eq(x)
     if source in FLOAT_FORMATS:
-        return (x << 1).ne(0)
+        return (x & ((1 << FLOAT_FORMATS[source].sign_bit) - 1)).ne(0)
     return x.ne(0)
 
 
@@ -121,7 +121,7 @@ def from_int(x: Lanes, form: IntFormat, target: str) -> Lanes:
     if target in WIDE_FLOATS:
         return x.convert(instruction, WIDE_FLOATS[target])
     if WIDTH[form.element] < 32:
-        return narrow_float(x.convert(instruction, "float"), target, "rint")
+        return to_float(x.convert(instruction, "float"), target, "rint")
     exact = x if form.element == "i32" else sticky(x, signed=form.signed)
     return to_float(exact.convert(instruction, "double"), target, "rint")
 
@@ -192,7 +192,7 @@ def to_float(x: Lanes, target: str, mode: str) -> Lanes:
     if x.element == "double":
         x = narrow_double(x, "odd")
     if target == "FP8E8M0":
-        return narrow_power(x, mode)
+        return narrow_power(x)
     return narrow_float(x, target, mode)
 
 

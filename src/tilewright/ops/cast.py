@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import BOOL, FP4, DType
+from tilewright.dtypes import BOOL, FP4, FP8E8M0, DType
 from tilewright.errors import DTypeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
@@ -15,12 +15,19 @@ from tilewright.ir.opdef import op
 from tilewright.ir.types import ScalarType, Type
 from tilewright.ops.words import Array, scalar_type
 
+NEAREST = (Rounding.RINT, Rounding.NONE)
 
-def require_castable(source: DType, target: DType) -> None:
-    """Raises DTypeMismatch unless values of `source` can become values of `target`."""
+
+def require_castable(source: DType, target: DType, mode: Rounding) -> None:
+    """Raises DTypeMismatch unless values of `source` can become values of `target` so."""
     for dtype in (source, target):
         if dtype.kind in ("opaque", "task"):
             raise DTypeMismatch(f"cast: {dtype} has no arithmetic, so it cannot be converted")
+    if target is FP8E8M0 and mode not in NEAREST and source.is_float():
+        raise DTypeMismatch(
+            f"cast: mode {mode.value!r} to {target}, which holds powers of two: the nearest is taken",
+            hint="leave mode= out",
+        )
 
 
 @op("arith.cast")
@@ -29,14 +36,16 @@ def cast(x: Value, *, dtype: DType, mode: Rounding = Rounding.RINT) -> Value:
 
     To an integer: rounded as `mode` says (NONE truncates), saturating, NaN gives 0. Between
     integers: wraps. To BOOL: x != 0. To a narrower float: rounded as `mode` says (NONE is RINT),
-    overflow by IEEE 754. From a wider integer to a float: rounded to nearest even.
+    overflow by IEEE 754. From a wider integer to a float: rounded to nearest even. FP8E8M0 holds
+    powers of two from 2^-127, the nearest to all that is smaller, to 2^127: halves go up, anything
+    else (0, negative, infinite, too large) gives NaN.
     """
     ...
 
 
 @cast.type_rule
 def cast_type(x: Value, *, dtype: DType, mode: Rounding) -> Type:
-    require_castable(scalar_type("arith.cast", x).dtype, dtype)
+    require_castable(scalar_type("arith.cast", x).dtype, dtype, mode)
     return ScalarType(dtype)
 
 
@@ -45,9 +54,10 @@ def cast_numpy(x: Any, *, dtype: DType, mode: Rounding) -> Any:
     x = np.asarray(x)
     with np.errstate(all="ignore"):
         if dtype is BOOL:
-            return x != 0
+            return (x.astype(np.float32) if x.dtype.itemsize == 1 else x) != 0
         if not DType.from_numpy(x.dtype).is_float():
-            return x.astype(dtype.numpy)
+            exact = x.astype(np.int16) if x.dtype.itemsize == 1 else x  # as in float_to_float
+            return exact.astype(dtype.numpy)
         if not dtype.is_float():
             return float_to_int(x, dtype, mode)
         return float_to_float(x, dtype, mode)
@@ -74,12 +84,20 @@ def round_integral(x: Array, mode: Rounding) -> Array:
 
 def float_to_int(x: Array, dtype: DType, mode: Rounding) -> Array:
     """Rounded, saturated; NaN gives 0."""
-    info = np.iinfo(dtype.numpy)
+    least, most = integer_limits(dtype)
+    storage = np.dtype(np.int64 if dtype.is_signed_int() else np.uint64)
     wide = round_integral(x.astype(np.float64), mode)
-    low, high = float(info.min), float(info.max)
-    inside = np.where((wide > low) & (wide < high), wide, 0).astype(dtype.numpy)
-    clipped = np.where(wide >= high, info.max, np.where(wide <= low, info.min, inside))
-    return np.where(np.isnan(wide), 0, clipped).astype(dtype.numpy)
+    low, high = float(least), float(most)
+    inside = np.where((wide > low) & (wide < high), wide, 0).astype(storage)
+    clipped = np.where(wide >= high, most, np.where(wide <= low, least, inside))
+    return np.where(np.isnan(wide), 0, clipped).astype(storage).astype(dtype.numpy)
+
+
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest integer of `dtype`."""
+    if dtype.is_signed_int():
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
 
 
 def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
@@ -87,10 +105,11 @@ def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
     if x.dtype.itemsize == 1:
         x = x.astype(np.float32)  # exact; numpy does not convert every pair of small types
     wide = x.astype(np.float64)
-    nearest = x.astype(dtype.numpy)
+    narrow = x.dtype == np.float64 and dtype.bits <= 16
+    nearest = (odd_single(wide) if narrow else x).astype(dtype.numpy)
     if dtype is FP4:  # which has no NaN
         nearest = np.where(np.isnan(wide), np.asarray(-0.0).astype(dtype.numpy), nearest)
-    if mode in (Rounding.RINT, Rounding.NONE):
+    if mode in NEAREST:
         return nearest
     back = nearest.astype(np.float64)
     below = np.where(back > wide, step(nearest, -1), nearest)
@@ -108,6 +127,19 @@ def float_to_float(x: Array, dtype: DType, mode: Rounding) -> Array:
         at_limit = np.where(is_tie, np.where(wide < 0, below, above), nearest)
         chosen = np.where(at_edge | np.isinf(back), at_limit, chosen)
     return chosen.astype(dtype.numpy)
+
+
+def odd_single(wide: Array) -> Array:
+    """float64 as float32, inexact values to the odd neighbour: what is narrower rounds once then.
+
+    Conversions of numpy's extension types go through float32 themselves, to nearest even.
+    """
+    near = wide.astype(np.float32)
+    back = near.astype(np.float64)
+    inward = np.where(np.abs(back) > np.abs(wide), np.nextafter(near, np.float32(0)), near)
+    outward = np.nextafter(inward, np.copysign(np.float32(np.inf), wide.astype(np.float32)))
+    is_even = (inward.view(np.uint32) & 1) == 0
+    return np.where((back != wide) & np.isfinite(wide) & is_even, outward, inward)
 
 
 def step(x: Array, direction: int) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, ParamSpec
 
-from tilewright.dtypes import BOOL, FP16, FP32, INT32, DType
+from tilewright.dtypes import BOOL, FP8E8M0, FP16, FP32, INT32, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
 from tilewright.ir.builder import Builder, as_types
 from tilewright.ir.core import Value
@@ -235,7 +235,7 @@ def cast(x: Value, *, dtype: DType, mode: Rounding = Rounding.RINT) -> Value:
 @cast.type_rule
 def cast_type(x: Value, *, dtype: DType, mode: Rounding) -> Type:
     require_elements("cast", (x,))
-    casting.require_castable(dtype_of(x), dtype)
+    casting.require_castable(dtype_of(x), dtype, mode)
     return pointwise_type("cast", dtype, (x,))
 
 
@@ -262,5 +262,6 @@ cast.samples(
             for mode in Rounding
         ),
         fails(DTypeMismatch, tile(4, 4), dtype=DType.from_name("HF8")),
+        fails(DTypeMismatch, tile(4, 4), dtype=FP8E8M0, mode=Rounding.FLOOR),
     ]
 )
