@@ -25,7 +25,7 @@ def require_castable(source: DType, target: DType, mode: Rounding) -> None:
             raise DTypeMismatch(f"cast: {dtype} has no arithmetic, so it cannot be converted")
     if target is FP8E8M0 and mode not in NEAREST and source.is_float():
         raise DTypeMismatch(
-            f"cast: mode {mode.value!r} to {target}, which holds powers of two: the nearest is taken",
+            f"cast: mode {mode.value!r} to {target}, a power of two: the nearest is taken",
             hint="leave mode= out",
         )
 
