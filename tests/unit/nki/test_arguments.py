@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
+from tilewright.errors import ArgumentCountMismatch
 from tilewright.errors.nki import NKIError
 
 X = np.ones((4, 8), np.float32)
@@ -75,3 +78,28 @@ def test_an_operand_of_an_operator_that_is_no_number_is_named(factor: Any) -> No
 def test_a_factor_beyond_the_type_is_infinite_without_a_warning() -> None:
     assert np.isinf(simulated(X, 1e300)).all()
     assert np.isinf(scaled_by(X, 1e301)).all()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "why"),
+    [
+        ((X,), {}, "scaled_by: missing a required argument: 'factor'"),
+        ((X, 2, 3), {}, "scaled_by: too many positional arguments"),
+        ((X,), {"by": 2}, "scaled_by: missing a required argument: 'factor'"),
+        ((X, 2), {"x": X}, "scaled_by: multiple values for argument 'x'"),
+    ],
+)
+@pytest.mark.parametrize("launch", [scaled_by, partial(nki.simulate_kernel, scaled_by)])
+def test_a_call_that_does_not_fit_shows_the_signature(
+    launch: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ArgumentCountMismatch, match=re.escape(why)) as caught:
+        launch(*args, **kwargs)
+    assert caught.value.hint == "It is scaled_by(x, factor)."
+
+
+@pytest.mark.parametrize("grid", ["a", (2, None), 2.0, True, 0, (2, -1)])
+def test_a_grid_that_is_none_is_refused_by_name(grid: Any) -> None:
+    with pytest.raises(NKIError, match="launch grid") as caught:
+        scaled_by[grid]
+    assert caught.value.hint

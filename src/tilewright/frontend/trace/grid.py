@@ -8,6 +8,7 @@ from enum import Enum
 from math import prod
 
 from tilewright.dataclass import dataclass
+from tilewright.errors.nki import NKITypeError, NKIValueError
 from tilewright.frontend.trace.sequences import as_entries
 
 
@@ -86,14 +87,20 @@ def cc_pipeline(stages: int) -> Dim:
 
 
 def as_grid_dim(given: object) -> GridDim:
-    """An axis of a grid; raises TypeError for what is none."""
+    """An axis of a grid; raises NKITypeError for what is none, NKIValueError for an empty one."""
     if isinstance(given, (Dim, SpmdDim)):
         return given
     if isinstance(given, bool) or not hasattr(given, "__index__"):
-        raise TypeError(f"a launch grid has no dimension {given!r}")
+        raise NKITypeError(
+            f"a launch grid has no dimension {given!r}",
+            hint="Write numbers of programs: kernel[2, nl.nc(2)](x).",
+        )
     extent = operator.index(given)  # type: ignore[call-overload]
     if extent < 1:
-        raise ValueError(f"a launch grid dimension must be at least 1, got {extent}")
+        raise NKIValueError(
+            f"a launch grid dimension must be at least 1, got {extent}",
+            hint="Do not launch the kernel where there is nothing to do.",
+        )
     return Dim(extent)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.boundary import public_entry
 from tilewright.dataclass import dataclass
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentCountMismatch, TilewrightError
 from tilewright.errors.nki import NKIRuntimeError
 from tilewright.errors.nki_control import MULTI_CORES, PARAM_NOT_HASHABLE
 from tilewright.errors.nki_tensors import OPERAND_DTYPE
@@ -133,6 +133,7 @@ class TraceKernel(KernelBase):
         except (KeyError, TypeError):
             return self._on_grid(grid)
 
+    @public_entry
     def _on_grid(self, grid: Any) -> Self:
         """The kernel launched over a grid; the same for the same grid."""
         dims = as_grid(grid)
@@ -187,7 +188,12 @@ class TraceKernel(KernelBase):
     # ------------------------------------------------------------------ specializing
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentCountMismatch(
+                f"{self.__name__}: {error}", hint=f"It is {self.__name__}{self.signature}."
+            ) from None
         bound.apply_defaults()
         passed: list[tuple[Any, Array]] = []
         keys: list[Hashable] = []
