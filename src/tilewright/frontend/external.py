@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
-from tilewright.frontend.capture import FunctionNode
-from tilewright.frontend.function import frozen
+from tilewright.frontend.attributes import Prologue, directive
 from tilewright.frontend.signature import Signature, SignatureReader
-from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
@@ -39,7 +38,7 @@ def read_external(source: FunctionSource) -> Function:
             source.source.span(source.node),
             "Add type=pl.FunctionType.AIV.",
         )
-    if not _is_bare(source.node):
+    if not _is_bare(source):
         raise ParserSyntaxError(
             "The body of a function with external_source is '...'", source.source.span(source.node)
         )
@@ -63,15 +62,15 @@ def read_external(source: FunctionSource) -> Function:
 
 def read_sub_worker(source: FunctionSource) -> Function:
     """A host callback: its Python body is kept as text, without pl.func_attr directives."""
-    if _is_bare(source.node):
+    if _is_bare(source):
         return read_declaration(source)
-    kept = [child for child in source.node.body if not _is_directive(child)]
+    kept = [child for child in source.node.body if not directive(source.names, child)]
     return _function(source, _emit_python(ast.unparse(ast.Module(kept, []))))
 
 
-def is_declaration(node: FunctionNode) -> bool:
+def is_declaration(source: FunctionSource) -> bool:
     """True for the body `...` where a value is to be returned: nothing says how."""
-    return node.returns is not None and _is_bare(node)
+    return source.node.returns is not None and _is_bare(source)
 
 
 def read_declaration(source: FunctionSource) -> Function:
@@ -83,52 +82,29 @@ def _emit_python(body: str | None) -> Callable[[tuple[Type, ...]], object]:
     return lambda types: host.python(body=body, types=types)
 
 
-def _is_bare(node: FunctionNode) -> bool:
+def _is_bare(source: FunctionSource) -> bool:
     """True for the body `...`, after a docstring and directives."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    rest = [c for c in body if not isinstance(c, ast.Pass) and not _is_directive(c)]
+    body = source.node.body[ast.get_docstring(source.node) is not None :]
+    rest = [c for c in body if not isinstance(c, ast.Pass) and not directive(source.names, c)]
     if len(rest) != 1 or not isinstance(rest[0], ast.Expr):
         return False
     return isinstance(rest[0].value, ast.Constant) and rest[0].value.value is Ellipsis
 
 
-def _is_directive(node: ast.stmt) -> bool:
-    call = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "func_attr"
-
-
-def _directives(source: FunctionSource, params: Mapping[str, Value]) -> dict[str, object]:
-    attrs: dict[str, object] = {}
-    begun = False
-    for position, node in enumerate(source.node.body):
-        is_doc = position == 0 and ast.get_docstring(source.node) is not None
-        if not _is_directive(node):
-            begun = begun or not is_doc
-            continue
-        if begun:
-            raise ParserSyntaxError(
-                "pl.func_attr must appear before every other statement of a function",
-                source.source.span(node),
-            )
-        assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-        _read_directive(source, params, node.value, attrs)
+def _attributes(source: FunctionSource, params: Sequence[Value]) -> dict[str, object]:
+    """The attributes of the function; raises ParserSyntaxError for a directive in its body."""
+    node, names = source.node, source.names
+    prologue = Prologue(names, source.source, params)
+    of_names = partial(directive, names)
+    body = node.body[ast.get_docstring(node) is not None :]
+    attrs, rest = prologue.read(source.options.attrs, body, source.source.span(node))
+    late = [call for child in rest for call in map(of_names, ast.walk(child)) if call]
+    if late:
+        raise ParserSyntaxError(
+            "pl.func_attr must appear before every other statement of a function",
+            source.source.span(late[0]),
+        )
     return attrs
-
-
-def _read_directive(
-    source: FunctionSource, params: Mapping[str, Value], call: ast.Call, attrs: dict[str, object]
-) -> None:
-    span = source.source.span(call)
-    types = TypeEvaluator(source.names, source.source, scope=params)
-    if len(call.args) != 1 or not isinstance(call.args[0], ast.Dict) or call.keywords:
-        raise ParserSyntaxError("pl.func_attr takes one dictionary", span)
-    for key, given in zip(call.args[0].keys, call.args[0].values):
-        name = types.evaluate(key) if key is not None else None
-        if not isinstance(name, str):
-            raise ParserSyntaxError("The keys of pl.func_attr are strings", span)
-        if name in attrs:
-            raise ParserSyntaxError(f"Duplicate function attribute '{name}'", span)
-        attrs[name] = frozen(types.evaluate(given))
 
 
 def require_whole_groups(functions: Mapping[str, Function]) -> None:
@@ -159,7 +135,7 @@ def _function(
 ) -> Function:
     reader = SignatureReader(source.names, source.source, evaluated=source.evaluated)
     signature = reader.read(source.node, skip=1 if source.is_method else 0)
-    attrs = _directives(source, {param.name: param for param in signature.params})
+    attrs = _attributes(source, signature.params)
     builder = Builder()
     block = Block(signature.params)
     with builder, builder.inside(block), builder.located(source.source.span(source.node)):
@@ -179,7 +155,7 @@ def _function(
         func_type=source.options.func_type,
         level=source.options.level,
         role=source.options.role,
-        attrs={**(source.options.attrs or {}), **attrs, **(facts or {})},
+        attrs={**attrs, **(facts or {})},
         doc=doc,
         span=source.source.span(source.node),
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.frontend.annotations import DynVar
+from tilewright.frontend.attributes import Prologue
 from tilewright.frontend.capture import FunctionNode, refuse_deep_nesting
 from tilewright.frontend.inline import NoCallees
 from tilewright.frontend.matching import check_annotation
@@ -29,7 +30,6 @@ from tilewright.frontend.parse.parser import Callees, FunctionParser, Self, Stat
 from tilewright.frontend.parse.regions import drop_unused_results
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.frontend.values import fitted
-from tilewright.frontend.words import FUNC_ATTR
 from tilewright.ir.builder import Builder
 from tilewright.ir.conformance import conforms, hints_of
 from tilewright.ir.core import Block, BodyText, Function, Rebinding, Undeclared, Value
@@ -85,7 +85,8 @@ def parse_function(
             if isinstance(param.type, TensorType):
                 state.versions.own(param)
         with builder:
-            return _Reader(node, names, source, state, signature, options, name or node.name).read()
+            prologue = Prologue(names, source, signature.params, declare)
+            return _Reader(node, prologue, state, signature, options, name or node.name).read()
 
 
 def _check_options(options: Options, span: Span) -> None:
@@ -103,8 +104,7 @@ class _Reader:
     def __init__(
         self,
         node: FunctionNode,
-        names: Namespace,
-        source: SourceText,
+        prologue: Prologue,
         state: State,
         signature: Signature,
         options: Options,
@@ -115,11 +115,12 @@ class _Reader:
         self.signature = signature
         self.options = options
         self.name = name
-        body = prepared_body(node, source)
+        body = prepared_body(node, prologue.names, prologue.source)
+        self.prologue = prologue
         self.p = FunctionParser(
             state,
-            names,
-            source,
+            prologue.names,
+            prologue.source,
             live=Liveness(body),
             strict_ssa=options.strict_ssa,
             function=name,
@@ -137,7 +138,7 @@ class _Reader:
     def read(self) -> Function:
         p, state = self.p, self.state
         self._keep_arrays_inside()
-        attrs, body = self._prologue(self.body)
+        attrs, body = self.prologue.read(self.options.attrs, self.body, self._span())
         block = Block(self.signature.params)
         with state.builder.inside(block):
             p.block(body)
@@ -150,7 +151,7 @@ class _Reader:
             finals = self._finals(directions)
             span = p.span(p.returned[1]) if p.returned else self._span()
             state.builder.emit(control.return_, (tuple(values), tuple(finals)), span=span)
-        drop_unused_results(block)
+        drop_unused_results(block, state.implied)
         function = Function(
             self.name,
             directions,
@@ -159,7 +160,7 @@ class _Reader:
             func_type=self.options.func_type,
             level=self.options.level,
             role=self.options.role,
-            attrs={**(self.options.attrs or {}), **attrs},
+            attrs=attrs,
             doc=ast.get_docstring(self.node),
             span=self._span(),
         )
@@ -176,37 +177,6 @@ class _Reader:
         span = self.p.span(self.node)
         start = span.col + len("def ")
         return span._replace(col=start, end_line=span.line, end_col=start + len(self.node.name))
-
-    def _prologue(self, body: Sequence[ast.stmt]) -> tuple[dict[str, Any], Sequence[ast.stmt]]:
-        """The pl.func_attr directives that stand first, and the statements after them."""
-        attrs: dict[str, Any] = {}
-        count = 0
-        for node in body:
-            if not (isinstance(node, ast.Expr) and self._is_directive(node.value)):
-                break
-            assert isinstance(node.value, ast.Call)
-            self._read_directive(node.value, attrs)
-            count += 1
-        return attrs, body[count:]
-
-    def _is_directive(self, node: ast.expr) -> bool:
-        if not basic.is_word_call(self.p, node, "func_attr"):
-            return False
-        assert isinstance(node, ast.Call)
-        return self.p.evaluate(node.func) is FUNC_ATTR
-
-    def _read_directive(self, call: ast.Call, attrs: dict[str, Any]) -> None:
-        p = self.p
-        if len(call.args) != 1 or not isinstance(call.args[0], ast.Dict) or call.keywords:
-            raise ParserSyntaxError("pl.func_attr takes one dictionary", p.span(call))
-        for key, given in zip(call.args[0].keys, call.args[0].values):
-            name = p.evaluate(key) if key is not None else None
-            if not isinstance(name, str):
-                raise ParserSyntaxError("The keys of pl.func_attr are strings", p.span(call))
-            if name in attrs or name in (self.options.attrs or {}):
-                assert key is not None
-                raise ParserSyntaxError(f"Duplicate function attribute '{name}'", p.span(key))
-            attrs[name] = frozen(p.operand(given))
 
     def _returned(self) -> list[Value]:
         p = self.p
@@ -275,13 +245,6 @@ class _Reader:
             for param, direction in pairs
             if direction is not ParamDirection.In
         ]
-
-
-def frozen(given: Any) -> Any:
-    """An attribute value with lists, at any depth, as tuples."""
-    if isinstance(given, (list, tuple)):
-        return tuple(map(frozen, cast("list[Any]", given)))
-    return given
 
 
 def _arguments(node: FunctionNode) -> Mapping[str, ast.arg]:

@@ -123,7 +123,7 @@ def expand(
             "Write the repetition as a loop, or end it by a pl.constexpr parameter.",
         )
     node, source = function.captured.node, function.captured.source
-    body = prepared_body(node, source)
+    body = prepared_body(node, function.names, source)
     live = Liveness(body, (param.arg for param in params))
     p = FunctionParser(state, function.names, source, site, live=live, function=function.name)
     p.around = body

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
+
+from tilewright.frontend.surface import Word
 
 _BUILTINS: Mapping[str, Any] = vars(builtins)
 
@@ -64,6 +67,17 @@ class Namespace:
         """Every name that has a value, builtins left out."""
         for layer in self._layers:
             yield from (name for name in layer if name not in self.empty)
+
+
+def word_called(names: Namespace, node: ast.AST) -> str:
+    """The last name of the word of the language that an expression calls, by whatever name it was
+    imported; "" for anything but a call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    found = names.lookup(node.func.id) if isinstance(node.func, ast.Name) else MISSING
+    return found.path.rpartition(".")[2] if isinstance(found, Word) else ""
 
 
 class Snapshot:

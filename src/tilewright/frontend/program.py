@@ -169,7 +169,7 @@ def read_function(
         return read_external(source)
     if source.options.role is Role.SubWorker:
         return read_sub_worker(source)
-    if is_declaration(source.node):
+    if is_declaration(source):
         return read_declaration(source)
     around = callees or Standalone()
     function = parse_function(

@@ -31,7 +31,8 @@ class _Comparer:
         self.map_free = map_free
 
     def require(self, path: str, left: Any, right: Any) -> None:
-        if left != right:
+        is_float = isinstance(left, float) and isinstance(right, float)
+        if repr(left) != repr(right) if is_float else left != right:
             raise _Difference(path, f"{left!r} and {right!r}")
 
     def programs(self, left: Program, right: Program) -> None:

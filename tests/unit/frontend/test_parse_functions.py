@@ -1,11 +1,13 @@
 """Functions: signatures, assignments, subscripts, literals, returns, attributes."""
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright.language as pl
+from tilewright import ir
 from tilewright.errors import (
     InvalidOperationError,
     ParserError,
@@ -18,6 +20,12 @@ from tilewright.errors import (
     UnsupportedFeatureError,
 )
 from tilewright.ir.enums import ParamDirection
+from tilewright.ir.equal import assert_structural_equal
+from tilewright.language import cond as going_on
+from tilewright.language import func_attr as attributes
+from tilewright.language import range as rounds
+from tilewright.language import while_ as until
+from tilewright.language import yield_ as done
 from unit.frontend.parsed_kernels import array, execute, settled
 
 TA = pl.Tensor[[16, 16], pl.FP32]
@@ -307,6 +315,80 @@ def test_attributes_stand_first_and_once() -> None:
     ):
         with pytest.raises(ParserSyntaxError, match="Duplicate function attribute 'a'"):
             read(body)
+
+
+N = pl.dynamic("N")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "3", "-2.5", "-0.0", 'float("nan")', 'float("inf")', "None", "True", '"text"', "[]",
+        "pl.FP32", "pl.Mem.Vec", "pld.ReduceOp.Max", "pl.Tensor[[N, n], pl.FP32]", "N", "N * 2",
+        "pl.TensorView(stride=[1], layout=pl.ND)", 'pl.MemRef("m", 0, 16)', "n", "n + 1", "x",
+        "pl.split(pl.SplitMode.UP_DOWN)", "[1, [2, (x, n)], pl.FP32]", "x.shape", "np.int64(3)",
+    ],
+)  # fmt: skip
+def test_an_attribute_reads_back_from_text_and_bytes(given: str) -> None:
+    @pl.function
+    def f(x: pl.Tensor[[N], pl.FP32], n: pl.Scalar[pl.INDEX]) -> pl.Tensor[[N], pl.FP32]:
+        return pl.mul(x, 2.0)
+
+    text = f.as_python().replace("    return", f'    pl.func_attr({{"a": {given}}})\n    return')
+    read = pl.parse(text.replace("np.int64(3)", "3"))
+    assert "a" in read.attrs
+    settled(read)
+    assert_structural_equal(read, ir.deserialize(ir.serialize(read)))
+
+
+NO_CONSTANT = r"'a' is .* not a constant of the language"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [pl, pl.tile, pl.add, pl.range, {"a": 1}, b"b", {1}, 1j, range(3), len, object, IntEnum],
+)
+def test_an_attribute_that_no_text_gives_back_is_refused_where_it_is_given(given: Any) -> None:
+    with pytest.raises(ParserTypeError, match=NO_CONSTANT) as caught:
+
+        @pl.function
+        def f(x: TA) -> TA:
+            pl.func_attr({"n": 1, "a": given})
+            return pl.exp(x)
+
+    assert caught.value.span is not None and caught.value.span.col == 40
+    with pytest.raises(ParserTypeError, match=NO_CONSTANT) as caught:
+
+        @pl.function(attrs={"a": [given]})
+        def g(x: TA) -> TA:
+            return pl.exp(x)
+
+    assert caught.value.span is not None and caught.value.span.file == __file__
+
+
+def test_words_may_be_imported_under_other_names() -> None:
+    @pl.function
+    def f(x: TA, b: pl.Scalar[pl.BOOL]) -> TA:
+        attributes({"n": 1})
+        for _, (s,) in rounds(3, init_values=(x,)):
+            if b:
+                t = done(pl.add(s, x))
+            else:
+                t = done(pl.mul(s, x))
+            s = done(t)
+        for i in rounds(3):
+            if i > 0:
+                break
+            s = pl.add(s, 1.0)
+        k = pl.const(0, pl.INDEX)
+        for t, j in until(init_values=(s, k)):
+            going_on(j < 2)
+            t, j = done(pl.mul(t, x), j + 1)
+        return t
+
+    x = array(16, 16)
+    assert settled(f).attrs == {"n": 1}
+    np.testing.assert_allclose(execute(f, x, True), (4 * x + 1) * x * x, rtol=1e-6)
 
 
 def test_scalar_parameters_cannot_be_inout() -> None:

@@ -47,6 +47,30 @@ def test_the_init_name_keeps_its_value() -> None:
     assert execute(f, 4) == (7, 13)
 
 
+def test_what_begins_with_a_parameter_leaves_the_parameter_readable() -> None:
+    @pl.function
+    def f(x: TA) -> TA:
+        for _, (s, t) in pl.range(2, init_values=(x, x)):
+            for _, (u,) in pl.range(2, init_values=(s,)):
+                u = pl.yield_(pl.add(pl.add(u, x), s))
+            s, t = pl.yield_(t, u)
+        return pl.add(pl.add(s, t), x)
+
+    x = np.ones((64, 16), np.float32)
+    np.testing.assert_array_equal(execute(f, x), 11 * x)
+
+
+def test_a_parameter_that_a_loop_writes_is_not_read_as_it_was() -> None:
+    with pytest.raises(StaleRead, match="'x' is read as it was before"):
+
+        @pl.function
+        def f(x: pl.InOut[TA]) -> TA:
+            for i, (s,) in pl.range(2, init_values=(x,)):
+                s[i : i + 1, :] = pl.slice(x, [1, 16], [i, 0])
+                s = pl.yield_(s)
+            return s
+
+
 def test_names_that_a_loop_rebinds_and_reads_again_are_carried() -> None:
     @pl.function
     def f(n: pl.INT64) -> pl.INT64:

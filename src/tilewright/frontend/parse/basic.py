@@ -10,6 +10,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.matching import check_annotation, refined
+from tilewright.frontend.namespace import word_called
 from tilewright.frontend.parse import indexing
 from tilewright.frontend.parse.parser import FunctionParser, Yield, statement, word
 from tilewright.frontend.parse.parts import put_back
@@ -173,13 +174,8 @@ def _target_names(p: FunctionParser, target: ast.expr) -> list[str]:
 
 
 def is_word_call(p: Evaluator, node: ast.expr, name: str) -> bool:
-    """True for a call of `pl.<name>`, judged by its last name."""
-    if not isinstance(node, ast.Call):
-        return False
-    function = node.func
-    if isinstance(function, ast.Attribute):
-        return function.attr == name
-    return isinstance(function, ast.Name) and function.id == name
+    """True for a call of `pl.<name>`."""
+    return word_called(p.names, node) == name
 
 
 def end_region(p: FunctionParser, node: ast.stmt, names: list[str], call: ast.expr) -> None:

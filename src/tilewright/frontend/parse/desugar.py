@@ -17,6 +17,7 @@ from itertools import count
 
 from tilewright.errors import UnsupportedFeatureError
 from tilewright.frontend.capture import FunctionNode
+from tilewright.frontend.namespace import Namespace, word_called
 from tilewright.source import SourceText
 
 _ORDERED = ("range", "while_")
@@ -24,20 +25,20 @@ TASK_NAME = "task_name"
 """The attribute of a rewritten `with pl.spmd(n) as tid:` that holds its `tid`."""
 
 
-def prepared_body(node: FunctionNode, source: SourceText) -> list[ast.stmt]:
+def prepared_body(node: FunctionNode, names: Namespace, source: SourceText) -> list[ast.stmt]:
     """The statements of a function without its docstring, exits and blocks rewritten."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-    if not _needs_rewriting(body):
+    if not _needs_rewriting(names, body):
         return list(body)
-    return _Desugar(source).block([copy.deepcopy(child) for child in body])
+    return _Desugar(names, source).block([copy.deepcopy(child) for child in body])
 
 
-def _needs_rewriting(body: Sequence[ast.stmt]) -> bool:
+def _needs_rewriting(names: Namespace, body: Sequence[ast.stmt]) -> bool:
     for node in body:
-        if isinstance(node, (ast.Break, ast.Continue)) or _blocks_call(node) is not None:
+        if isinstance(node, (ast.Break, ast.Continue)) or _blocks_call(names, node) is not None:
             return True
         inner = [*node.body, *getattr(node, "orelse", ())] if isinstance(node, _NESTING) else ()
-        if _needs_rewriting(inner):
+        if _needs_rewriting(names, inner):
             return True
     return False
 
@@ -45,15 +46,17 @@ def _needs_rewriting(body: Sequence[ast.stmt]) -> bool:
 _NESTING = (ast.For, ast.While, ast.If, ast.With)
 
 
-def _blocks_call(node: ast.stmt) -> ast.Call | None:
+def _blocks_call(names: Namespace, node: ast.stmt) -> ast.Call | None:
     """The call in `with pl.spmd(...):`, or None for any other statement."""
     call = node.items[0].context_expr if isinstance(node, ast.With) else None
-    is_spmd = isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "spmd"
-    return call if is_spmd and isinstance(call, ast.Call) else None
+    if isinstance(call, ast.Call) and word_called(names, call) == "spmd":
+        return call
+    return None
 
 
 class _Desugar:
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, names: Namespace, source: SourceText) -> None:
+        self.names = names
         self.source = source
         self.numbers = count()
 
@@ -67,7 +70,7 @@ class _Desugar:
             raise UnsupportedFeatureError(
                 f"'{type(node).__name__.lower()}' outside a loop", self.source.span(node)
             )
-        call = _blocks_call(node)
+        call = _blocks_call(self.names, node)
         if call is not None and isinstance(node, ast.With):
             index = ast.Name(f"block_{next(self.numbers)}", ast.Store())
             ast.copy_location(index, call)
@@ -107,10 +110,8 @@ class _Desugar:
     def require_ordered(self, node: ast.For | ast.While, at: ast.stmt) -> None:
         if isinstance(node, ast.While):
             return
-        call = node.iter
-        name = getattr(call.func, "attr", "") if isinstance(call, ast.Call) else ""
-        word = type(at).__name__.lower()
-        if name not in _ORDERED:
+        if word_called(self.names, node.iter) not in _ORDERED:
+            word = type(at).__name__.lower()
             raise UnsupportedFeatureError(
                 f"'{word}' works in pl.range and while loops only", self.source.span(at)
             )
@@ -122,10 +123,10 @@ class _Desugar:
         carries = [f"carry_{number}_{k}" for k in range(len(inits))]
         inside = {header: f"{header}_{number}" for header in headers}
         *body, end = node.body
-        leave = ast.copy_location(_plain_loop(node, dict(zip(headers, carries))), node)
+        leave = ast.copy_location(self.plain_loop(node, dict(zip(headers, carries))), node)
         leave.body = [
             *(_assign(ast.Name(i), _name(c, node), node) for i, c in zip(inside.values(), carries)),
-            *(_Renamed(inside).visit(child) for child in body if not _is_call(child, "cond")),
+            *(_Renamed(inside).visit(child) for child in body if not self.calls(child, "cond")),
             *(_assign(ast.Name(c), _Renamed(inside).visit(g), end) for c, g in zip(carries, given)),
         ]
         return [
@@ -140,9 +141,9 @@ class _Desugar:
         """Initial values, names in the loop, names after it and what is yielded, as many of each;
         raises UnsupportedFeatureError for a loop that does not say them one by one."""
         end = node.body[-1]
-        call = end.value if isinstance(end, ast.Assign) and _is_call(end, "yield_") else None
+        call = end.value if isinstance(end, ast.Assign) and self.calls(end, "yield_") else None
         header = node.target
-        if isinstance(header, ast.Tuple) and not _is_while(node) and len(header.elts) == 2:
+        if isinstance(header, ast.Tuple) and not self.is_while(node) and len(header.elts) == 2:
             header = header.elts[1]
         inits = _elements(_init_values(node))
         names = [name.id for name in _elements(header) if isinstance(name, ast.Name)]
@@ -156,6 +157,28 @@ class _Desugar:
                 "Write 'for i, (x,) in pl.range(n, init_values=(x0,))' and 'x = pl.yield_(...)'.",
             )
         return inits, names, results, given
+
+    def plain_loop(self, node: ast.For, names: dict[str, str]) -> ast.For | ast.While:
+        """The loop without what it carries; a condition reads the carried values by other names."""
+        call = node.iter
+        assert isinstance(call, ast.Call)
+        if self.is_while(node):
+            first = node.body[0]
+            test = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(test, ast.Call) and self.calls(first, "cond") and len(test.args) == 1:
+                return ast.While(_Renamed(names).visit(copy.deepcopy(test.args[0])), [], [])
+        keywords = [k for k in call.keywords if k.arg != "init_values"]
+        counted = ast.copy_location(ast.Call(call.func, call.args, keywords), call)
+        index = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
+        return ast.For(index, counted, [], [])
+
+    def is_while(self, node: ast.For) -> bool:
+        return word_called(self.names, node.iter) == "while_"
+
+    def calls(self, node: ast.stmt, name: str) -> bool:
+        """True for a statement that calls the word `name`, with or without a target."""
+        is_one = isinstance(node, (ast.Expr, ast.Assign))
+        return is_one and word_called(self.names, node.value) == name
 
     def guarded(self, body: Sequence[ast.stmt], going: str, skipped: str) -> list[ast.stmt]:
         """`body` in which everything after an exit happens only if it was not taken."""
@@ -210,33 +233,8 @@ def _init_values(node: ast.For) -> ast.expr | None:
     return next((k.value for k in keywords if k.arg == "init_values"), None)
 
 
-def _is_while(node: ast.For) -> bool:
-    return isinstance(node.iter, ast.Call) and getattr(node.iter.func, "attr", "") == "while_"
-
-
-def _is_call(node: ast.stmt, name: str) -> bool:
-    """True for a statement that calls the word `name`, with or without a target."""
-    value = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
-    return isinstance(value, ast.Call) and getattr(value.func, "attr", "") == name
-
-
 def _elements(node: ast.expr | None) -> list[ast.expr]:
     return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [] if node is None else [node]
-
-
-def _plain_loop(node: ast.For, names: dict[str, str]) -> ast.For | ast.While:
-    """The loop without what it carries; a condition reads the carried values by other names."""
-    call = node.iter
-    assert isinstance(call, ast.Call)
-    if _is_while(node):
-        first = node.body[0]
-        test = first.value if isinstance(first, ast.Expr) and _is_call(first, "cond") else None
-        if isinstance(test, ast.Call) and len(test.args) == 1:
-            return ast.While(_Renamed(names).visit(copy.deepcopy(test.args[0])), [], [])
-    keywords = [k for k in call.keywords if k.arg != "init_values"]
-    counted = ast.copy_location(ast.Call(call.func, call.args, keywords), call)
-    index = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
-    return ast.For(index, counted, [], [])
 
 
 class _Renamed(ast.NodeTransformer):

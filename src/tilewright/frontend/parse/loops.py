@@ -14,7 +14,11 @@ from typing import Any
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, DType
-from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
+from tilewright.errors import (
+    ParserSyntaxError,
+    StaleRead,
+    UnsupportedFeatureError,
+)
 from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
 from tilewright.frontend.parse.heads import (
@@ -117,12 +121,34 @@ class Reading:
 
 
 def read_loop(p: FunctionParser, loop: Loop) -> Reading:
-    """Reads the body until nothing that it carries was missed."""
-    again = Again()
+    """Reads the body. What begins as a parameter is taken for versions of it; where that makes a
+    read stale, for values that only begin with its contents."""
+    mark = len(p.state.errors)
+    reading = _settled(p, loop, Again())
+    found = p.state.errors[mark:]
+    begun = zip(loop.headers, map(p.versions.newest, loop.inits))
+    values = {name for name, init in begun if p.versions.root(init) is not None}
+    if values and any(isinstance(error, StaleRead) for error in found):
+        del p.state.errors[mark:]
+        other = _settled(p, loop, Again(values=values))
+        if other is not None and len(p.state.errors) == mark:
+            return other
+        p.state.errors[mark:] = found
+    if reading is None:
+        raise Silenced
+    return reading
+
+
+def _settled(p: FunctionParser, loop: Loop, again: Again) -> Reading | None:
+    """Reads the body until nothing that it carries was missed; None when an error that has been
+    reported leaves nothing to go on with."""
+    errors = len(p.state.errors)
     for _ in range(_MAX_READINGS):
-        errors = len(p.state.errors)
         with p.trial():
-            reading, missed = _read_once(p, loop, again)
+            try:
+                reading, missed = _read_once(p, loop, again)
+            except Silenced:
+                return None
         if not missed.size or len(p.state.errors) > errors:
             return reading
         again.names |= missed.names
@@ -184,7 +210,7 @@ def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
     ]
     needed = p.live.live(loop.node) | loop.again_reads
     carried = {carry.init for carry in carries if carry.root is not None}
-    for name in _implicit_names(loop, again):
+    for name in _implicit_names(p, loop, again):
         bound = p.scope.get(name)
         if name not in needed or not can_flow(bound) or bound in carried:
             continue
@@ -202,20 +228,18 @@ def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
     return carries
 
 
-def _implicit_names(loop: Loop, again: Again) -> list[str]:
-    ended = _yield_names(loop.body)
+def _implicit_names(p: FunctionParser, loop: Loop, again: Again) -> list[str]:
+    ended = _yield_names(p, loop.body)
     names = dict.fromkeys((*loop.facts.assigned, *sorted(again.names)))
     skipped = {*loop.headers, *ended, loop.index}
     return [name for name in names if name not in skipped]
 
 
-def _yield_names(body: Sequence[ast.stmt]) -> set[str]:
+def _yield_names(p: FunctionParser, body: Sequence[ast.stmt]) -> set[str]:
     last = body[-1] if body else None
-    if isinstance(last, (ast.Assign, ast.AnnAssign)) and last.value is not None:
-        function = last.value.func if isinstance(last.value, ast.Call) else None
-        if getattr(function, "attr", getattr(function, "id", "")) == "yield_":
-            targets = last.targets if isinstance(last, ast.Assign) else [last.target]
-            return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+    if isinstance(last, (ast.Assign, ast.AnnAssign)) and _has_yield(p, [last]):
+        targets = last.targets if isinstance(last, ast.Assign) else [last.target]
+        return {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
     return set()
 
 
@@ -283,7 +307,7 @@ def _missed(
     carried = {carry.name for carry in reading.carries if not carry.explicit}
     roots = {carry.root for carry in reading.carries}
     needed = p.live.live(loop.node) | loop.again_reads
-    ended = _yield_names(loop.body)
+    ended = _yield_names(p, loop.body)
     for name, bound in start.items():
         if reading.scope.get(name) is bound or name in carried or name in ended:
             continue
