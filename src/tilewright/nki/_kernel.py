@@ -14,6 +14,7 @@ from tilewright.frontend.parse.parser import callee
 from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
+from tilewright.frontend.trace.readings import install_array_reader
 from tilewright.nki._answers import MISSED, Answers, Entry
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.passes.fitting import LARGEST_SHOWN, Fit, fit
@@ -112,4 +113,11 @@ def require_capacity(found: Fit) -> None:
         raise error
 
 
+def read_array(given: Any) -> np.ndarray[Any, Any]:
+    """The elements of an array of any library, also of one that follows gradients."""
+    detach = getattr(given, "detach", None)
+    return view_array(given if detach is None else detach()).as_array()
+
+
+install_array_reader(read_array)
 callee(TraceKernel)(call_traced_kernel)

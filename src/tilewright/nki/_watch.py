@@ -12,7 +12,14 @@ import numpy as np
 
 from tilewright.frontend.trace.ambient import IN_FLIGHT
 from tilewright.frontend.trace.guards import Guard as TraceGuard
-from tilewright.frontend.trace.readings import EVALUATION, PythonSource, home_of, is_library
+from tilewright.frontend.trace.readings import (
+    EVALUATION,
+    PythonSource,
+    home_of,
+    is_library,
+    is_variable,
+    keeps_values,
+)
 from tilewright.runtime.variants import FUNCTION_PARTS, Guard
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), CodeType, np.generic)
@@ -97,12 +104,22 @@ def _entries(space: Mapping[str, Any], names: Iterable[str]) -> Iterator[Guard]:
 def _inside(value: Any, names: Iterable[str]) -> Iterator[Guard]:
     """Guards of what the kernel may read of a value, which is refused if that cannot be watched."""
     if isinstance(value, FunctionType):
+        if keeps_values(value):
+            raise Unwatchable
         if value.__dict__:
             yield from _entries(value.__dict__, names)
     elif not isinstance(value, ModuleType):
         require_fixed(value)
-    elif not is_library(value.__name__.partition(".")[0]):
-        yield from _entries(vars(value), names)
+    else:
+        yield from _entries(vars(value), _read_of(value, names))
+
+
+def _read_of(module: ModuleType, names: Iterable[str]) -> Iterable[str]:
+    """Which of `names` may change in a module: of a library, those of its variables."""
+    home, space = module.__name__.partition(".")[0], vars(module)
+    if home == "tilewright":
+        return ()
+    return [n for n in names if n in space and (not is_library(home) or is_variable(space[n]))]
 
 
 def require_fixed(value: Any) -> None:
@@ -114,7 +131,7 @@ def require_fixed(value: Any) -> None:
         if not is_library(home_of(value)):
             raise Unwatchable
     elif isinstance(value, FunctionType):
-        if value.__dict__:
+        if value.__dict__ or keeps_values(value):
             raise Unwatchable
     elif not isinstance(value, (*_PLAIN, BuiltinFunctionType)) and not _is_ours(value):
         raise Unwatchable
@@ -122,7 +139,7 @@ def require_fixed(value: Any) -> None:
 
 def _is_ours(value: Any) -> bool:
     home = type(value).__module__.partition(".")[0]
-    return home in ("tilewright", "numpy") and not isinstance(value, np.ndarray)
+    return home == "tilewright" or isinstance(value, (np.dtype, np.ufunc))
 
 
 @lru_cache(maxsize=1024)

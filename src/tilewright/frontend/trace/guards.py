@@ -8,7 +8,13 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.dataclass import dataclass
-from tilewright.frontend.trace.readings import Readings, Source, as_source, mentioned_by
+from tilewright.frontend.trace.readings import (
+    Readings,
+    Source,
+    Unreadable,
+    as_source,
+    mentioned_by,
+)
 from tilewright.frontend.trace.spans import is_rewritten
 
 Path = tuple[Any, ...]
@@ -66,7 +72,8 @@ class Watch:
         written = frozenset(
             path
             for source, names_then, then in self.before.values()
-            for path, _ in then.items() ^ leaves(source, names_then).items()
+            for path, leaf in then.items() ^ leaves(source, names_then).items()
+            if not isinstance(leaf, Unreadable)
         )
         return Guard(sources, given, names, written, snapshot(sources, given, names, written))
 
