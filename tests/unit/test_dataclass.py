@@ -75,7 +75,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "hash function": lambda c: c.base.__hash__ is None,
     "default": lambda c: (c.derived(1).right, c.base(1).items, c.derived(1).more),
     "factory": lambda c: c.base(1).items is c.base(1).items,
-    "many": lambda c: [repr(c.derived(n, more=n)).partition("Derived")[2] for n in range(9)],
+    "many": lambda c: [repr(c.derived(n, more=n)).partition("Derived")[2] for n in range(99)],
     "given twice": lambda c: c.base(1, left=2),
     "too few": lambda c: c.base(),
     "too many": lambda c: c.base(1, 2, [], 3, 4),
@@ -160,7 +160,18 @@ def test_no_method_is_compiled_before_it_is_wanted() -> None:
     made: type[Any] = classes_of(dataclass, {"frozen": True, "slots": False}).derived
     methods: Any = vars(made)
     assert not inspect.isfunction(methods["__init__"])
-    for _ in range(9):
+    made(1)
+    assert not inspect.isfunction(methods["__init__"])
+    for _ in range(99):
         made(1)
     assert inspect.isfunction(methods["__init__"])
     assert methods["__init__"].__qualname__.endswith("Derived.__init__")
+
+
+@every_option
+def test_the_library_looks_at_a_class_when_that_is_asked(options: dict[str, bool]) -> None:
+    made: Any = classes_of(dataclass, options).derived
+    assert made(1) is not made(2) and repr(made(1)) and made(1) != 1
+    assert not isinstance(vars(made)["__dataclass_fields__"], dict)
+    assert dataclasses.is_dataclass(made)
+    assert vars(made)["__dataclass_fields__"] == made.__dataclass_fields__
