@@ -28,7 +28,7 @@ def trees() -> dict[str, ast.Module]:
 
 def declares_all(tree: ast.Module) -> bool:
     targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
-    return any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets)
+    return any(isinstance(t, ast.Name) and t.id in ("__all__", "__surface__") for t in targets)
 
 
 def surfaces() -> list[str]:

@@ -36,6 +36,9 @@ class AliasModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         target = self.__dict__.get("_target")
+        if name == "__all__" and target is not None:
+            own = {given for given in self.__dict__ if not given.startswith("_")}
+            return sorted({*own, *getattr(target, "__all__", ())})
         if target is not None and not name.startswith("__"):
             try:
                 return getattr(target, name)

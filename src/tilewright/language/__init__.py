@@ -17,17 +17,22 @@ with _importing():
     from tilewright.frontend.vocabulary import LATE as _LATE
     from tilewright.frontend.vocabulary import PL as _PL
     from tilewright.frontend.vocabulary import late_word as _late_word
-    from tilewright.jit import RUNTIME, constexpr, jit
+    from tilewright.jit import RUNTIME as RUNTIME
+    from tilewright.jit import constexpr as constexpr
+    from tilewright.jit import jit as jit
 
 __surface__ = "pl"
 _TEXT = ("loads", "loads_program", "parse", "parse_program")
+_HERE = ("RUNTIME", "constexpr", "jit", *_PL, *_LATE, *_TEXT)
 
 globals().update(_PL)
 _show_parser_errors()
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
+    if name == "__all__":
+        found = sorted({*_HERE, *_frontend.operations.names_under("pl")})
+    elif name in _LATE:
         found = _late_word(name)
     elif name in _TEXT:
         found = getattr(_frontend.text, name)
@@ -40,8 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE, *_TEXT, *_frontend.operations.names_under("pl")})
-
-
-__all__ = ["RUNTIME", "constexpr", "jit"]
-__all__ += [*_PL, *_LATE, *_TEXT]  # pyright: ignore[reportUnsupportedDunderAll]
+    return sorted({*globals(), *_HERE, *_frontend.operations.names_under("pl")})

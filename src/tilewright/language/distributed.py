@@ -13,7 +13,10 @@ globals().update(_PLD)
 
 
 def __getattr__(name: str) -> Any:
-    found = None if name.startswith("__") else _frontend.operations.find_name(f"pld.{name}")
+    if name == "__all__":
+        found = sorted({*_PLD, *_frontend.operations.names_under("pld")})
+    else:
+        found = None if name.startswith("__") else _frontend.operations.find_name(f"pld.{name}")
     if found is None:
         raise AttributeError(f"module 'tilewright.language.distributed' has no attribute '{name}'")
     globals()[name] = found
@@ -22,6 +25,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_frontend.operations.names_under("pld")})
-
-
-__all__ = [*_PLD]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright
 import tilewright.language as pl
-from tilewright import ir
+from tilewright import compat, ir
 from tilewright.dtypes import ALL
 from tilewright.errors import ParserTypeError
 from tilewright.frontend.surface import OpName
@@ -41,6 +41,18 @@ def test_every_operation_has_a_signature_and_its_own_name() -> None:
     for path, operation in OPERATIONS:
         assert isinstance(inspect.signature(operation), inspect.Signature)
         assert repr(operation) == f"{path}.{operation.__name__}"
+
+
+@pytest.mark.parametrize("home", ["tilewright", "pypto"])
+def test_a_star_import_gives_the_language(home: str) -> None:
+    compat.install("pypto")
+    names: dict[str, object] = {}
+    exec(f"from {home}.language import *\nfrom {home}.language.distributed import *", names)
+    assert {"add", "range", "Tensor", "FP32", "jit", "function", "tile", "parse"} <= names.keys()
+    assert {"allreduce", "world_size", "DistributedTensor", "ReduceOp"} <= names.keys()
+    own = {name for name in (*dir(pl.tensor), *dir(pl.tile)) if hasattr(pl, name)}
+    assert own <= names.keys() and names["add"] is pl.add
+    assert {"Any", "annotations"}.isdisjoint(names)
 
 
 def test_element_types_are_instances_and_attributes_of_one_class() -> None:
