@@ -176,12 +176,11 @@ class _Known:
         dataclasses.dataclass(init=False, repr=False, eq=False)(self.written)
         for late in _OF_THE_LIBRARY:
             setattr(self.made, late, vars(self.written)[late])
-        return vars(self.made)[name]
+        return getattr(self.made, name)
 
 
 def _field(value: Any) -> Field[Any]:
-    found = value if isinstance(value, Field) else dataclasses.field(default=value)
-    return cast("Field[Any]", found)
+    return cast(Any, value) if isinstance(value, Field) else dataclasses.field(default=value)
 
 
 class _Late:
