@@ -36,9 +36,10 @@ from tilewright.ops import control, creation, memory, shape, task
 from tilewright.ops.extents import DIM_OPS
 from tilewright.ops.facts import CORES, is_host_collective
 from tilewright.ops.regions import region as window_of
+from tilewright.ops.view import view
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat)
-VIEWS = (shape.reshape,)
+VIEWS = (shape.reshape, view)
 BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
 TASK_SCOPES = ("submit", "task")
 

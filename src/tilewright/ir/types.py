@@ -256,9 +256,10 @@ def _render_shaped(type_: ShapedType, prefix: str) -> list[str]:
 def _render_tensor(type_: TensorType, prefix: str) -> str:
     parts = _render_shaped(type_, prefix)
     if type_.view is not None:
-        plain = type_.view == TensorView(layout=type_.view.layout)
-        layout = f"{prefix}.{type_.view.layout.name}"
-        parts.append(layout if plain else render_tensor_view(type_.view, prefix))
+        layout = type_.view.layout
+        plain = layout is not TensorLayout.DN and type_.view == TensorView(layout=layout)
+        view = f"{prefix}.{layout.name}" if plain else render_tensor_view(type_.view, prefix)
+        parts.append(view)
     if type_.memref is not None:
         parts.append(render_memref(type_.memref, prefix))
     distributed = isinstance(type_, DistributedTensorType)

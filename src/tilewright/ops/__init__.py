@@ -38,6 +38,7 @@ from tilewright.ops import (
     shape,
     sync,
     task,
+    view,
 )
 
 __all__ = [
@@ -78,4 +79,5 @@ __all__ = [
     "shape",
     "sync",
     "task",
+    "view",
 ]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentTypeMismatch, RankMismatch, ShapeMismatch
+from tilewright.errors import RankMismatch, ShapeMismatch
 from tilewright.ir.core import Operation, Value
-from tilewright.ir.enums import MemorySpace, PadValue, TensorLayout
+from tilewright.ir.enums import MemorySpace, PadValue
 from tilewright.ir.types import Dim, ShapedType, TileType
 from tilewright.ops import creation, shape
 from tilewright.ops import elementwise as E
@@ -260,29 +260,6 @@ def _valid_arguments(operation: Operation) -> dict[str, Any] | None:
 publish_both(
     shape.set_valid, "set_validshape", set_validshape, first="input", render=_valid_arguments
 )
-
-
-def view(
-    tensor: Any,
-    shape: Sequence[Any] | None = None,
-    valid_shape: Sequence[Any] | None = None,
-    *,
-    layout: TensorLayout | None = None,
-) -> Value:
-    """The same memory under another shape or valid region; only layout ND."""
-    if layout not in (None, TensorLayout.ND):
-        raise ArgumentTypeMismatch(
-            f"view: layout {layout} would give the memory of a device other indices; memory here "
-            "is row-major, whatever layout a tensor asks for",
-            hint="rearrange elements: DN exchanges the last two axes, as in "
-            "pl.transpose(pl.reshape(t, [n, m]), 0, 1)",
-        )
-    viewed = tensor if shape is None else reshape(tensor, shape)
-    return viewed if valid_shape is None else _set_valid(viewed, list(valid_shape))
-
-
-_set_valid = shape.set_valid
-publish(shape.reshape, "view", view, top=False, tensor={})
 
 
 # --------------------------------------------------------------------------------------- expansion

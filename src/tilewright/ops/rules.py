@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, RankMismatch, ShapeMismatch
 from tilewright.ir.core import Value
-from tilewright.ir.enums import MemorySpace
+from tilewright.ir.enums import MemorySpace, TensorLayout
 from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import (
     Dim,
@@ -285,3 +285,10 @@ def with_valid(type_: Type, valid: Shape | None) -> Type:
     valid = None if valid is None or same_dims(valid, type_.shape) else valid
     tensor_view = replace(type_.view or TensorView(), valid_shape=valid)
     return replace(type_, view=None if tensor_view == TensorView() else tensor_view)
+
+
+def with_layout(type_: Type, layout: TensorLayout) -> Type:
+    """The type of a tensor with another layout, keeping the rest of its view."""
+    assert isinstance(type_, TensorType)
+    view = replace(type_.view or TensorView(), layout=layout)
+    return replace(type_, view=None if view == TensorView() else view)

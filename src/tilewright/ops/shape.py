@@ -28,6 +28,7 @@ from tilewright.ir.types import (
     DistributedTensorType,
     Shape,
     ShapedType,
+    TensorType,
     Type,
     element_count,
     render_dims,
@@ -45,6 +46,7 @@ from tilewright.ops.rules import (
     require_same_shape,
     require_shaped,
     valid_of,
+    with_layout,
     with_valid,
 )
 from tilewright.ops.sampling import (
@@ -304,7 +306,10 @@ def slice_type(
     kept = without(shape, drop_dims)
     if isinstance(type_, DistributedTensorType) and valid_shape is None and not clamp:
         return DistributedTensorType(kept, type_.dtype)
-    return moved_type(type_, kept, type_.dtype, without(valid, drop_dims))
+    part = moved_type(type_, kept, type_.dtype, without(valid, drop_dims))
+    is_matrix = all(axis < len(shape) - 2 for axis in drop_dims)
+    layout = type_.view.layout if isinstance(type_, TensorType) and type_.view else None
+    return with_layout(part, layout) if layout and is_matrix else part
 
 
 @slice_.reference

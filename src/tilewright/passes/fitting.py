@@ -23,9 +23,10 @@ from tilewright.ir.enums import MemorySpace
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import ShapedType, TileType
 from tilewright.ops import control, elementwise, shape
+from tilewright.ops.view import view
 from tilewright.source import Span
 
-VIEWS = (shape.reshape, shape.slice_, shape.broadcast_to, shape.reinterpret)
+VIEWS = (view, shape.reshape, shape.slice_, shape.broadcast_to, shape.reinterpret)
 LARGEST_SHOWN = 4
 
 

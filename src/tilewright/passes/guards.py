@@ -15,6 +15,7 @@ from tilewright.ir.types import Dim, ScalarType, Shape, element_count
 from tilewright.ops import loop
 from tilewright.ops.extents import same_dim
 from tilewright.ops.shape import reshape
+from tilewright.ops.view import view
 from tilewright.passes.groups import window
 from tilewright.passes.nodes import Node
 from tilewright.passes.traits import is_inside, is_whole_axis, shaped
@@ -31,7 +32,7 @@ WRITE = -1
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
     structure, traits = node.structure, node.traits
-    if node.op is not None and node.op.opdef is reshape:
+    if node.op is not None and node.op.opdef in (reshape, view):
         check_count(lowering, node)
     if (traits.is_inside and node.dest is None) or 0 in structure.extents:
         return
@@ -55,7 +56,7 @@ def guard(lowering: Lowering, node: Node) -> None:
 
 
 def check_count(lowering: Lowering, node: Node) -> None:
-    """A reshape has the elements of its operand; where that is not plain, it is checked."""
+    """A reshape or view has the elements of its operand; where that is not plain, it is checked."""
     (read,) = node.structure.reads
     given, wanted = (
         element_count(each) for each in (shaped(read.value).shape, shaped(node.result).shape)

@@ -20,6 +20,7 @@ from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import arith, control, creation, memory, shape
 from tilewright.ops.extents import DIM_OPS
 from tilewright.ops.facts import Facts
+from tilewright.ops.view import view
 from tilewright.passes.cores import Around
 from tilewright.passes.givens import (
     CUBE,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tilewright.passes.inline_calls import Inliner
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat, memory.create)
-QUIET = (*DIM_OPS, shape.slice_, shape.reshape, control.for_, control.if_, control.scope)
+QUIET = (*DIM_OPS, shape.slice_, shape.reshape, view, control.for_, control.if_, control.scope)
 
 
 def is_group(facts: Facts, ops: Sequence[Operation]) -> bool:

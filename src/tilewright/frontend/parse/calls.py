@@ -56,8 +56,8 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
         del p.builder.block.ops[-1]
         repeated.name = ""
         result = repeated
-    if len(p.builder.block.ops) > start + 1:
-        p.prune(start)
+    if len(p.builder.block.ops) > start + 1 or repeated is not None:
+        p.prune(start, keep=repeated is None)
     if repeated is None:
         write_back(p)
     return result

@@ -111,6 +111,7 @@ class State:
     placements: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
     put_back: set[Operation] = field(default_factory=set[Operation])
+    implied: set[Operation] = field(default_factory=set[Operation])
     nesting: int = 0
 
     @contextmanager
@@ -517,13 +518,17 @@ class FunctionParser(Evaluator):
         written = newest.op.span if newest.op is not None else None
         return error.with_note("the write is here", written) if written else error
 
-    def prune(self, start: int) -> None:
-        """Drops unnamed pure operations since `start` that nothing uses: extents now in a type."""
+    def prune(self, start: int, *, keep: bool = True) -> None:
+        """Drops unnamed pure operations since `start` that nothing uses: extents now in a type.
+
+        With `keep` the last is the result, and stays.
+        """
         ops = self.builder.block.ops
-        if not any(op.opdef.effect is Effect.PURE and op.operands for op in ops[start:-1]):
+        end = len(ops) - keep
+        if not any(op.opdef.effect is Effect.PURE and op.operands for op in ops[start:end]):
             return
         used = {value for op in ops[start:] for value in op.inputs}
-        for position in range(len(ops) - 2, start - 1, -1):
+        for position in range(end - 1, start - 1, -1):
             if _is_dead(ops[position], used):
                 del ops[position]
                 used = {value for op in ops[start:] for value in op.inputs}

@@ -1,4 +1,4 @@
-"""Parts of parameters: what is written into a slice of one is written into the parameter."""
+"""Parts: what is written into a slice of a parameter, or a view of a tensor, is written there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from tilewright.ir.affine import as_expr, less_equal
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType
 from tilewright.ir.types import DistributedTensorType, ShapedType
-from tilewright.ops import memory, shape
-from tilewright.ops.extents import as_dims
+from tilewright.ops import arith, memory, shape
+from tilewright.ops.extents import DIM_OPS, as_dims
+from tilewright.ops.view import VIEWS, restored
 
 
 def write_back(p: FunctionParser) -> None:
@@ -33,14 +34,19 @@ def put_back(p: FunctionParser, part: Value, new: Value) -> None:
     if isinstance(part.type, DistributedTensorType):
         return
     op = slice_behind(part) if part in p.versions.parts else None
-    if op is None:
+    if op is None or not _is_reachable(p, op.operands[0]):
         return
     whole = op.operands[0]
-    _require_leading_drops(p, op)
-    newest = p.versions.newest(whole)
+    newest, start = p.versions.newest(whole), len(p.builder.block.ops)
     _require_untouched(p, op, part, newest)
-    value = memory.assemble(newest, new, _offsets(op))
+    if op.opdef is shape.slice_:
+        _require_leading_drops(p, op)
+        value = memory.assemble(newest, new, _offsets(op))
+    else:
+        value = _assembled_view(op, newest, new)
     p.state.put_back.add(p.builder.block.ops[-1])
+    if not p.versions.is_owned(newest):
+        p.state.implied.update(p.builder.block.ops[start:])
     p.settle(p.builder.block.ops[-1])
     p.rebind(newest, value)
     if whole is not newest:
@@ -48,10 +54,37 @@ def put_back(p: FunctionParser, part: Value, new: Value) -> None:
     put_back(p, newest, value)
 
 
+def _is_reachable(p: FunctionParser, whole: Value) -> bool:
+    """True for what a name may be read by; raises StaleRead for a tensor that is another by now."""
+    if p.versions.is_owned(whole) or any(bound is whole for bound in p.scope.values()):
+        return True
+    if whole.name:
+        raise StaleRead(
+            f"A view of '{whole.name}' is written, which is another tensor by now",
+            p.builder.span,
+            "View it again where it is written.",
+        )
+    return False
+
+
+def _assembled_view(op: Operation, newest: Value, new: Value) -> Value:
+    """`newest` with the contents of a view of all of it."""
+    source = restored(op, new)
+    rank = len(shape.shape_of(source))
+    value = memory.assemble(newest, source, [0] * rank)
+    if value.type != newest.type:
+        raise InvalidOperationError(
+            f"A view of '{newest.name}' cannot be written: only a part of it is valid",
+            op.span,
+            f"Write '{newest.name}' itself.",
+        )
+    return value
+
+
 def slice_behind(value: Value) -> Operation | None:
-    """The slice that gave `value`, or the value that writes made it of; None for others."""
+    """The slice or view that gave `value`, or what writes made it of; None for others."""
     while value.op is not None:
-        if value.op.opdef is shape.slice_:
+        if value.op.opdef in (shape.slice_, *VIEWS):
             return value.op
         earlier = dict(tied_pairs(value.op)).get(value)
         if earlier is None:
@@ -82,9 +115,17 @@ def _require_untouched(p: FunctionParser, op: Operation, part: Value, newest: Va
         last = newest.op
         if last is None or last not in p.state.put_back:
             raise _touched(op, whole)
-        if last.operands[1] is not part and not _are_disjoint(op, last):
+        is_part = part in (last.operands[1], _seen_through(last.operands[1]))
+        if not is_part and not _are_disjoint(op, last):
             raise _touched(op, whole)
         newest = last.operands[0]
+
+
+def _seen_through(value: Value) -> Value:
+    """What `value` is a view of."""
+    while value.op is not None and value.op.opdef in VIEWS:
+        value = value.op.operands[0]
+    return value
 
 
 def _touched(op: Operation, whole: Value) -> StaleRead:
@@ -99,6 +140,8 @@ def _are_disjoint(op: Operation, last: Operation) -> bool:
     """True when what was put back last provably lies beside the slice."""
     source = last.operands[1].type
     assert isinstance(source, ShapedType)
+    if op.opdef is not shape.slice_:
+        return False
     starts, others = as_dims(_offsets(op)), as_dims(last.operands[2])
     extents = op.attrs["shape"]
     lengths = (*[1] * (len(others) - source.rank), *source.shape)
@@ -120,13 +163,25 @@ def repeated_write(p: FunctionParser) -> Value | None:
         return None
     target, source, offset = op.operands[:3]
     last = target.op
-    while last is not None and last in p.state.put_back and last.operands[1] is not source:
-        last = last.operands[0].op if last.operands[1].op is source.op else None
+    while last in p.state.put_back and not _is_same(last.operands[1], source):
+        is_of_one = _seen_through(last.operands[1]).op is _seen_through(source).op
+        last = last.operands[0].op if is_of_one else None
     if last is None or last not in p.state.put_back:
         return None
     if as_dims(last.operands[2]) != as_dims(offset):
         return None
+    p.state.implied.discard(last)
     root = p.versions.root(target)
     if root is not None:
         p.versions.advance(root, target)
     return target
+
+
+def _is_same(a: Value, b: Value) -> bool:
+    """True for the same value, and for equal views of the same value."""
+    if a is b:
+        return True
+    if a.op is None or b.op is None or a.op.opdef is not b.op.opdef or a.op.attrs != b.op.attrs:
+        return False
+    inputs = a.op.inputs, b.op.inputs
+    return a.op.opdef in (*VIEWS, *DIM_OPS, arith.const) and all(map(_is_same, *inputs))

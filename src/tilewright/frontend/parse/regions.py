@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tilewright.dataclass import dataclass
@@ -106,21 +106,26 @@ TASKS = ("submit", "task")
 """Scopes whose text names all that they give."""
 
 
-def drop_unused_results(body: Block) -> None:
+def drop_unused_results(body: Block, implied: Collection[Operation]) -> None:
     """Makes scopes give only what is used: a name read after one may have been read for its type.
 
-    Printed text shows no results of scopes, so unused ones would not be read back.
+    Printed text shows no results of scopes, so unused ones would not be read back; nor do `implied`
+    operations stay that nobody uses, which reading a text would add.
     """
     uses = Counter(value for op in body.walk() for value in op.inputs)
-    _drop_unused(body, uses)
+    _drop_unused(body, uses, implied)
 
 
-def _drop_unused(block: Block, uses: Counter[Value]) -> None:
+def _drop_unused(block: Block, uses: Counter[Value], implied: Collection[Operation]) -> None:
     for op in reversed(block.ops):
+        if op in implied and not uses[op.result]:
+            block.ops.remove(op)
+            uses.subtract(op.inputs)
+            continue
         if op.opdef is control.scope and op.results and op.attrs["kind"] not in TASKS:
             _drop_results(op, uses)
         for region in op.regions:
-            _drop_unused(region, uses)
+            _drop_unused(region, uses, implied)
 
 
 def _drop_results(op: Operation, uses: Counter[Value]) -> None:

@@ -18,8 +18,9 @@ from tilewright.ir.opdef import ties_of
 class Versions:
     """`current[r]` is the newest version of root `r`; `roots` maps every version to its root.
 
-    `parts` are slices of versions, and what writes made of them. `mixed` are values that may be a
-    version or part on one path and something else on another: nothing may be written through them.
+    `parts` are slices and views of versions, and views of other tensors, and what writes made of
+    them. `mixed` are values that may be a version or part on one path and something else on
+    another: nothing may be written through them.
     """
 
     current: list[Value] = field(default_factory=list[Value])
@@ -68,14 +69,16 @@ class Versions:
             self.mixed.add(result)
 
     def note_writes(self, op: Operation, ties: Iterable[tuple[Value, Value]]) -> None:
-        """Follows the tied results of an operation that has just been emitted."""
+        """Follows the results of an operation that has just been emitted."""
         for result, operand in ties:
             root = self.roots.get(operand)
             if root is not None:
                 self.advance(root, result)
             elif operand in self.parts:
                 self.parts.add(result)
-        if op.opdef.name == "shape.slice" and self.is_owned(op.operands[0]):
+        if op.opdef.name == "shape.view" or (
+            op.opdef.name in ("shape.slice", "shape.set_valid") and self.is_owned(op.operands[0])
+        ):
             self.parts.add(op.results[0])
 
     def mark(self) -> list[Value]:
