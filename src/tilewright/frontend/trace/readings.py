@@ -281,6 +281,7 @@ class Readings:
             self._add_object(path, value)
 
     def _add_object(self, path: Path, value: Any) -> None:
+        parts = parts_of(cast("type[Any]", type(value)))
         if isinstance(value, _ITEMS):
             items = cast("Iterable[Any]", value)
             self.leaves[path] = type(items), len(cast("list[Any]", value))
@@ -297,7 +298,7 @@ class Readings:
             self.leaves[path] = Identity(value)
             if self.home is not None:
                 self._note(value)
-        self._add_parts(path, parts_of(cast("type[Any]", type(value)))(self, value))
+        self._add_parts(path, parts(self, value))
 
     def _add_array(self, path: Path, array: np.ndarray[Any, Any]) -> None:
         """An array of objects, or of a subclass, whose data are more than its elements."""
