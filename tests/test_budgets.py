@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,6 +207,22 @@ def test_a_traced_kernel_on_disk_loads_nothing_that_compiles(tmp_path: Path) -> 
     loaded = modules_of_a_hit(TRACED, tmp_path)
     compiling = {f"tilewright.{name}" for name in COMPILING}
     assert sorted(loaded & {*compiling, "llvmlite"}) == []
+
+
+ELSEWHERE = ("tilewright.dist.worker", "tilewright.runtime.stage", "concurrent.futures", "logging")
+"""What ranks need."""
+
+
+@pytest.mark.parametrize("kernel", [PARSED, TRACED], ids=["parsed", "traced"])
+def test_a_kernel_that_runs_alone_loads_nothing_of_ranks(kernel: str) -> None:
+    script = f"import sys\nimport numpy as np\n{kernel}\nprint(*sys.modules)"
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(script)
+        file.flush()
+        command = [sys.executable, file.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tilewright.codegen.kernel" in loaded and sorted(loaded & {*ELSEWHERE}) == []
 
 
 def test_no_file_names_a_registry_or_a_machine() -> None:

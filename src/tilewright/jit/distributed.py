@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.dist import DistributedWorker
+from tilewright import dist
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
 from tilewright.jit.artifact import Artifact
@@ -56,7 +56,7 @@ class DistributedCompiledProgram(CompiledProgram):
         callbacks: Mapping[str, Callback] | None = None,
         sub_worker_overrides: Mapping[str, Callback] | None = None,
         startup_timeout_s: float | None = None,
-    ) -> DistributedWorker:
+    ) -> dist.DistributedWorker:
         """A live worker. `callbacks` are the host functions whose body is `...`, by name.
 
         Raises ValueError when one of them is missing.
@@ -72,7 +72,7 @@ class DistributedCompiledProgram(CompiledProgram):
             other.load()
         if given and isinstance(self.kernel, TogetherKernel):
             self.kernel.bind(given)
-        return DistributedWorker(self, self.ranks)
+        return dist.DistributedWorker(self, self.ranks)
 
 
 def abstract_callbacks(program: Program | None, entry: str) -> set[str]:

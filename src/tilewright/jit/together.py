@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import tilewright.jit as room
+from tilewright import runtime
 from tilewright.abi import Manifest
 from tilewright.dataclass import dataclass
 from tilewright.errors import UnsupportedFeatureError, UnsupportedOnTarget
@@ -29,10 +30,10 @@ from tilewright.ops import control, host, shape
 from tilewright.ops.facts import Facts, callees, is_host_collective
 from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
-from tilewright.runtime.stage import Communicator, Member, Stage, Window
 
 if TYPE_CHECKING:
     from tilewright.interp.meeting import World
+    from tilewright.runtime.stage import Window
 
 Native = Callable[..., tuple[Any, ...]]
 BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
@@ -258,10 +259,13 @@ class TogetherKernel(InterpretedKernel):
 def run_ranks(world: World, queues: Sequence[Sequence[Callable[[], None]]]) -> None:
     """Runs what each rank has to do, all kernels, on a thread for each."""
     windows = [window_of(block) for block in world.blocks]
-    stage = Stage()
+    staging = runtime.stage
+    stage = staging.Stage()
     stage.running = 1
     members = [
-        Member(stage, f"rank {rank}", Communicator(stage, rank, world.size, windows))
+        staging.Member(
+            stage, f"rank {rank}", staging.Communicator(stage, rank, world.size, windows)
+        )
         for rank in range(world.size)
     ]
     stage.run(members, [partial(run_queue, queue) for queue in queues])
