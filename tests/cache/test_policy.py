@@ -28,6 +28,7 @@ from tilewright.cli import cache_commands
 from tilewright.codegen import machine
 from tilewright.jit import __main__ as warming
 from tilewright.jit import _persistent
+from tilewright.jit.driver import compile_program
 from tilewright.runtime import RunConfig
 
 F32 = np.float32
@@ -103,6 +104,19 @@ def test_r024_lookup_goes_from_memory_to_disk_to_building(tmp_path: Path) -> Non
     assert counted(lambda: first.compile(config=policy)) == {"requests": 1, "object_hits": 1}
     restored = counted(lambda: entry().compile(config=policy))
     assert restored["ready_hits"] == 1 and "binary_builds" not in restored
+
+
+def test_a_program_is_kept_where_its_request_says(tmp_path: Path) -> None:
+    program = entry().specialize(np.zeros((16, 16), F32), np.zeros((16, 16), F32))
+    policy = CacheConfig(enabled=True, root=tmp_path)
+    made = counted(lambda: compile_program(program, cache_config=policy))
+    assert made["misses"] == 1 and list(tmp_path.iterdir())
+    assert counted(lambda: compile_program(program, cache_config=policy))["ready_hits"] == 1
+    configure_cache(policy)
+    off = CacheConfig(enabled=False)
+    assert not {"misses", "ready_hits"} & set(
+        counted(lambda: compile_program(program, cache_config=off))
+    )
 
 
 def test_r024_a_restored_kernel_runs_and_reports_faults_like_a_new_one(tmp_path: Path) -> None:

@@ -36,6 +36,15 @@ def trace(func: Any = None, **kwargs: Any) -> Any:
     return jit(func, "trace", **kwargs)
 
 
+class FrameworkKernel(nki.FrameworkKernel):
+    """`nki.FrameworkKernel` with the options of published kernels."""
+
+    def __init__(
+        self, func: Any, grid: Any = (), enable_cache: bool | None = None, **options: Any
+    ) -> None:
+        super().__init__(func, grid, enable_cache, **{**OPTIONS, **options})
+
+
 def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     """Runs a kernel, decorated or not, on numpy arrays."""
     made = kernel if hasattr(kernel, "opts") or hasattr(kernel, "wrapped") else jit(kernel)
@@ -77,6 +86,7 @@ def _surface() -> dict[str, Any]:
     }
     return {
         **entries,
+        "FrameworkKernel": FrameworkKernel,
         "jit": jit,
         "simulate_kernel": simulate_kernel,
         "simulate": simulate,

@@ -8,7 +8,7 @@ from typing import Any
 
 import tilewright.jit as room
 from tilewright.boundary import public_entry
-from tilewright.cache import current_config
+from tilewright.cache import CacheConfig, current_config
 from tilewright.errors import InvalidOperationError, UnsupportedFeatureError
 from tilewright.external import watched
 from tilewright.ir.core import Function, Program
@@ -37,7 +37,8 @@ def compile_program(
 
     `entry` names the function to call; by default that is `main`, else the program's only
     orchestration, else the only function that no other one calls. Where several remain, each is
-    compiled, and `compiled["name"]` chooses. `config` are options of a RunConfig.
+    compiled, and `compiled["name"]` chooses. `config` are options of a RunConfig; `cache_config`
+    among them says whether and where the machine code is kept.
     """
     if isinstance(program, Function):
         entry = entry or program.name
@@ -50,7 +51,8 @@ def compile_program(
     if directory is None and options.is_fresh:
         directory = room.output.allocate_directory(program.name)
     report(program, options)
-    compiled = joined([_compile_entry(program, name, options, directory) for name in names])
+    policy = current_config(config.get("cache_config"))
+    compiled = joined([_compile_entry(program, name, options, directory, policy) for name in names])
     if directory is not None:
         compiled.save(directory)
     return compiled
@@ -63,7 +65,11 @@ def report(program: Program, options: CompileOptions) -> None:
 
 
 def _compile_entry(
-    program: Program, entry: str, options: CompileOptions, directory: Path | None
+    program: Program,
+    entry: str,
+    options: CompileOptions,
+    directory: Path | None,
+    policy: CacheConfig,
 ) -> CompiledProgram:
     if program.get_function(entry) is None:
         raise InvalidOperationError(
@@ -71,12 +77,12 @@ def _compile_entry(
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
     if options.execution == "compare":
-        return _compared(program, entry, options, directory)
+        return _compared(program, entry, options, directory, policy)
     reason = find_reason(program, entry, options) if options.execution == "native" else None
     if reason is not None:
         return _several(program, entry, options, reason)
     try:
-        return _alone(program, entry, options, directory)
+        return _alone(program, entry, options, directory, policy)
     except UnsupportedFeatureError as error:
         if options.execution != "native" or not waits_for_others(Facts(program), entry):
             raise
@@ -85,10 +91,15 @@ def _compile_entry(
 
 
 def _compared(
-    program: Program, entry: str, options: CompileOptions, directory: Path | None
+    program: Program,
+    entry: str,
+    options: CompileOptions,
+    directory: Path | None,
+    policy: CacheConfig,
 ) -> CompiledProgram:
     """A program whose compiled code runs beside the interpreter, where it is one kernel."""
-    compiled = _compile_entry(program, entry, replace(options, execution="native"), directory)
+    native = replace(options, execution="native")
+    compiled = _compile_entry(program, entry, native, directory, policy)
     kernel = compiled.kernel
     if isinstance(kernel, NativeKernel):
         kernel = room.comparing.ComparedKernel(program, entry, kernel)
@@ -96,10 +107,13 @@ def _compared(
 
 
 def _alone(
-    program: Program, entry: str, options: CompileOptions, directory: Path | None
+    program: Program,
+    entry: str,
+    options: CompileOptions,
+    directory: Path | None,
+    policy: CacheConfig,
 ) -> CompiledProgram:
     """A program that is one kernel."""
-    policy = current_config()
     is_plain = not options.is_fresh and options.execution == "native"
     if not policy.enabled or not is_plain or find_foreign(program, entry) is not None:
         return CompiledProgram(room.build.build(program, entry, options, directory), options)

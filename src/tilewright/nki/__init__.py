@@ -25,11 +25,13 @@ with _importing():
         simulate_kernel,
         trace_kernel,
     )
+    from tilewright.nki._framework import FrameworkKernel
     from tilewright.nki._kernel import TraceKernel
     from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
 
 __all__ = [
     "CompileOpts",
+    "FrameworkKernel",
     "TraceContext",
     "TraceKernel",
     "baremetal",

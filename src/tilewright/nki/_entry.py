@@ -13,6 +13,7 @@ from typing import Any, cast, overload
 import numpy as np
 
 from tilewright.dataclass import dataclass
+from tilewright.frontend.trace.kernel import Prepare
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.ir.core import Program
 from tilewright.ir.stops import Stop
@@ -35,7 +36,8 @@ def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
     """Makes a Python function, or a kernel made before, a traced kernel.
 
     Keywords that are options of a trace (`predicated_if`, `check_return_consistency`,
-    `builtin_range`, `platform_target`, `kernel_return`) are taken as such; others are recorded.
+    `builtin_range`, `platform_target`, `kernel_return`, `enable_cache`) are taken as such; others
+    are recorded.
     Raises ValueError for an unknown mode.
     """
     if mode not in MODES:
@@ -58,7 +60,15 @@ def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) 
     options = {**getattr(function, "nki_options", {}), **options}
     opts = with_keywords(CompileOpts() if kernel is None else kernel.opts, options)
     grid = () if kernel is None else kernel.grid
-    return TraceKernel(function, opts, prepare=interpret if simulated else prepare, grid=grid)
+    return TraceKernel(function, opts, prepare=preparing(opts, simulated=simulated), grid=grid)
+
+
+def preparing(opts: CompileOpts, *, simulated: bool = False) -> Prepare:
+    """What makes traced programs ready to run, under the options of their trace."""
+    if simulated:
+        return interpret
+    kept = opts.enable_cache
+    return prepare if kept is None else functools.partial(prepare, enable_cache=kept)
 
 
 def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:

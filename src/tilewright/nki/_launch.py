@@ -9,6 +9,7 @@ from typing import Any
 
 import tilewright.jit as room
 from tilewright.abi import Signature, TensorParam
+from tilewright.cache import current_config
 from tilewright.ir.core import Program
 from tilewright.ir.stops import Stop
 from tilewright.jit.compiled import CompiledProgram
@@ -42,10 +43,15 @@ class CompiledLaunch:
         return Signature(params, results, returns_tuple)
 
 
-def prepare(program: Program, stops: Sequence[Stop] = ()) -> Launch:
-    """The only function of `program`, compiled."""
+def prepare(
+    program: Program, stops: Sequence[Stop] = (), enable_cache: bool | None = None
+) -> Launch:
+    """The only function of `program`, compiled; kept on disk or not, where that is said."""
     (entry,) = program.functions
-    return CompiledLaunch(room.compile_program(program, entry))
+    config: dict[str, Any] = {}
+    if enable_cache is not None:
+        config["cache_config"] = replace(current_config(), enabled=enable_cache)
+    return CompiledLaunch(room.compile_program(program, entry, **config))
 
 
 def interpret(program: Program, stops: Sequence[Stop] = ()) -> Launch:

@@ -66,6 +66,36 @@ assert np.array_equal(outer(x), x + 1)
 print("ran")
 """
 
+FRAMEWORK = """
+import array
+import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+class Kernel(nki.FrameworkKernel):
+    def is_framework_tensor(self, t):
+        return isinstance(t, array.array)
+    def map_framework_tensor(self, t):
+        return (4, len(t) // 4), t.typecode
+    def translate_to_neuron_dtype(self, _dtype):
+        return {"f": nl.float32, "i": nl.int32}[_dtype]
+    def make_framework_tensor(self, made):
+        return array.array("f", made.ravel())
+
+def body(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(2):
+        if i == nl.program_id(0):
+            nl.store(out[nl.ds(2 * i, 2)], nl.load(x[nl.ds(2 * i, 2)]) + 1.0)
+    return out
+
+kernel = Kernel(body, grid=(2,))
+x = array.array("f", range(32))
+assert kernel(x) == array.array("f", range(1, 33))
+assert kernel.dump_config(x)["inputs"] == [{"name": "x", "shape": [4, 8], "dtype": "float32"}]
+print("ran")
+"""
+
 TILED = """
 import math
 import numpy as np
@@ -139,7 +169,10 @@ except ModuleNotFoundError as error:
 """
 
 
-@pytest.mark.parametrize("text", [ENTRIES, TILED, MISSING], ids=["entries", "tiled", "missing"])
+TEXTS = {"entries": ENTRIES, "framework": FRAMEWORK, "tiled": TILED, "missing": MISSING}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_published_kernel_runs_unmodified(text: str, tmp_path: Path) -> None:
     assert run_under(["neuronxcc"], text, tmp_path) == "ran"
 

@@ -139,7 +139,7 @@ class TraceKernel(KernelBase):
         dims = as_grid(grid)
         kernel = self.gridded.get(dims)
         if kernel is None:
-            kernel = type(self)(self.function, self.opts, prepare=self.prepare, grid=dims)
+            kernel = self.remade(self.opts, dims)
             kernel.specializations = self.specializations
             self.gridded[dims] = kernel
         if all(map(is_int, as_entries(grid))):
@@ -148,8 +148,11 @@ class TraceKernel(KernelBase):
 
     def with_options(self, **options: Any) -> Self:
         """The kernel under other options."""
-        opts = replace(self.opts, **options)
-        return type(self)(self.function, opts, prepare=self.prepare, grid=self.grid)
+        return self.remade(replace(self.opts, **options), self.grid)
+
+    def remade(self, opts: CompileOpts, grid: tuple[GridDim, ...]) -> Self:
+        """The same kernel under other options, or on another grid."""
+        return type(self)(self.function, opts, prepare=self.prepare, grid=grid)
 
     @public_entry
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

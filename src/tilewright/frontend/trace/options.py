@@ -21,8 +21,9 @@ class CompileOpts:
     limits. `checked` fills outputs with NaN (or 4) before a launch, so that elements which the
     kernel leaves unwritten show; otherwise their values are arbitrary. `check_capacity` refuses a
     kernel whose tiles that live at a time do not fit the target's memories, `check_allocation` one
-    whose explicit allocations overlap while both are in use. `extra` holds keywords that are
-    accepted and have no effect here.
+    whose explicit allocations overlap while both are in use. `enable_cache` decides whether
+    machine code is kept on disk; None leaves that to `configure_cache`. `extra` holds keywords
+    that are accepted and have no effect here.
     """
 
     predicated_if: bool = False
@@ -33,5 +34,6 @@ class CompileOpts:
     checked: bool = False
     check_capacity: bool = False
     check_allocation: bool = False
+    enable_cache: bool | None = None
     grid: tuple[Any, ...] = ()
     extra: tuple[tuple[str, str], ...] = field(default=())
