@@ -15,7 +15,8 @@ class Isa:
     `rows` x `vectors` accumulators of 16 lanes make the register block of a matmul; `kc` rows of
     the packed block of B stay in cache while `nc` columns of it are used; up to `in_place` columns
     B is not packed at all. `dot` are rows, vectors and `nc` of dot-product instructions.
-    `vector_bytes` is the widest native vector.
+    `vector_bytes` is the widest native vector, `table_entries` how many floats an instruction can
+    pick from by lane.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Isa:
     has_half: bool
     has_scalef: bool
     has_range: bool
+    table_entries: int
     has_byte_dot: bool
     has_pair_dot: bool
     rows: int
@@ -70,6 +72,7 @@ AVX512 = Isa(
     has_half=True,
     has_scalef=True,
     has_range=True,
+    table_entries=16,
     has_byte_dot=False,
     has_pair_dot=False,
     rows=8,
@@ -88,6 +91,7 @@ AVX2 = Isa(
     has_half=True,
     has_scalef=False,
     has_range=False,
+    table_entries=8,
     has_byte_dot=False,
     has_pair_dot=False,
     rows=6,
@@ -105,6 +109,7 @@ BASELINE = Isa(
     has_half=False,
     has_scalef=False,
     has_range=False,
+    table_entries=0,
     has_byte_dot=False,
     has_pair_dot=False,
     rows=2,
@@ -122,6 +127,7 @@ AARCH64 = Isa(
     has_half=True,
     has_scalef=False,
     has_range=False,
+    table_entries=0,
     has_byte_dot=False,
     has_pair_dot=False,
     rows=5,

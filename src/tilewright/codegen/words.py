@@ -7,7 +7,7 @@ one rounding per word.
 
 from collections.abc import Callable, Sequence
 
-from tilewright.codegen import math_exp, math_log, math_trig, words_int
+from tilewright.codegen import math_exp, math_log, math_pieces, math_trig, words_int
 from tilewright.codegen.formats import (
     FLOAT_FORMATS,
     HALF_BYTES,
@@ -33,8 +33,8 @@ MATH_WORDS: dict[str, FloatWord] = {
     "exp": math_exp.exp,
     "exp2": math_exp.exp2,
     "sigmoid": math_exp.sigmoid,
-    "tanh": math_exp.tanh,
-    "erf": math_exp.erf,
+    "tanh": math_pieces.tanh,
+    "erf": math_pieces.erf,
     "log": math_log.log,
     "log1p": math_log.log1p,
     "pow": math_log.power,

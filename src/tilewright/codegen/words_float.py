@@ -2,6 +2,7 @@
 
 from tilewright.codegen.lanes import (
     Lanes,
+    fma,
     round_away,
     round_down,
     round_even,
@@ -10,6 +11,9 @@ from tilewright.codegen.lanes import (
     select,
 )
 from tilewright.codegen.text import constant_number
+
+SCALED_BELOW = 2.0**-96
+"""The remainder of the root of a float below this may not be a float."""
 
 
 def minimum(x: Lanes, y: Lanes) -> Lanes:
@@ -68,8 +72,20 @@ def sqrt(x: Lanes) -> Lanes:
 
 
 def rsqrt(x: Lanes) -> Lanes:
-    """1/sqrt(x) within 1.5 ULP: a correctly rounded root and quotient; 1.491 over every float."""
-    return x.constant(1.0) / x.sqrt()
+    """1/sqrt(x): a correctly rounded root and quotient, within 1.5 ULP; 1 ULP in binary32.
+
+    There both remainders, which are exact, correct the quotient once.
+    """
+    if x.element == "double":
+        return x.constant(1.0) / x.sqrt()
+    tiny = x.lt(SCALED_BELOW)
+    scaled = select(tiny, x * (1 / SCALED_BELOW), x)
+    root = scaled.sqrt()
+    y = x.constant(1.0) / root
+    of_root, of_quotient = fma(-root, root, scaled), fma(-y, root, 1.0)
+    wrong = fma((y * y) * -0.5, of_root, of_quotient)
+    y = select(wrong.is_nan(), y, fma(y, wrong, y))
+    return y * select(tiny, x.constant(SCALED_BELOW**-0.5), 1.0)
 
 
 def recip(x: Lanes) -> Lanes:

@@ -145,11 +145,14 @@ def same_bits(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
 def ulp_errors(got: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """|got - exact| in units of the last place of binary32 at `exact`; 0 where both overflow."""
     with np.errstate(all="ignore"):
+        exponent = np.maximum((exact.view(np.int64) >> 52 & 0x7FF) - 1023, -126)
+        error = np.abs(got.astype(np.float64) - exact) * ((1046 - exponent) << 52).view(np.float64)
+        finite = np.isfinite(error)
+        if finite.all():
+            return error
         rounded = exact.astype(np.float32)
-        exponent = np.maximum(np.frexp(exact)[1] - 24, -149)
-        error = np.abs(got.astype(np.float64) - exact) / np.exp2(exponent.astype(np.float64))
     agree = (got == rounded) & ~np.isfinite(rounded) | np.isnan(got) & np.isnan(exact)
-    return np.where(agree, 0.0, np.where(np.isnan(error), np.inf, error))
+    return np.where(agree, 0.0, np.where(finite, error, np.inf))
 
 
 def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:

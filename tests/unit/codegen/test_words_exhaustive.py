@@ -9,7 +9,7 @@ from unit.codegen.native_code import available_isas, chunks, ulp_errors
 from unit.codegen.test_words_math import BOUNDS, unary
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
-PIECE = 1 << 24
+PIECE = 1 << 15
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "exp": (np.exp, 1.0),
     "exp2": (np.exp2, 1.0),
-    "sigmoid": (scipy.special.expit, 2.5),
-    "tanh": (np.tanh, 1.96),
-    "erf": (scipy.special.erf, 1.1),
+    "sigmoid": (scipy.special.expit, 1.0),
+    "tanh": (np.tanh, 0.7),
+    "erf": (scipy.special.erf, 0.7),
     "log": (np.log, 1.0),
     "log1p": (np.log1p, 1.0),
     "sin": (np.sin, 1.0),
@@ -26,7 +26,7 @@ BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "tan": (np.tan, 1.0),
     "atan": (np.arctan, 1.0),
     "sqrt": (np.sqrt, 0.5),
-    "rsqrt": (lambda x: 1.0 / np.sqrt(x), 1.5),
+    "rsqrt": (lambda x: 1.0 / np.sqrt(x), 0.51),
     "recip": (lambda x: 1.0 / x, 0.5),
 }
 
