@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cache import Entry, State, Store, cache_stats
+from tilewright.cache import CacheWarning, Entry, State, Store, cache_stats
 from tilewright.cache import store as store_module
-from tilewright.cache.store import InvalidEntry, decode, encode
+from tilewright.cache.entries import InvalidEntry, decode, encode
 
 DIGEST = "ab" + "0" * 62
+pytestmark = pytest.mark.filterwarnings("ignore::tilewright.cache.CacheWarning")
 
 
 def entry(digest: str = DIGEST, body: bytes = b"code") -> Entry:
@@ -59,6 +60,38 @@ def test_an_entry_under_another_key_is_not_used(tmp_path: Path) -> None:
     assert store.find(other, State.READY) is None
 
 
+def misplaced(path: Path) -> None:
+    path.write_bytes(encode(entry("cd" + "0" * 62)))
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="makes special files")
+@pytest.mark.parametrize("replace", [misplaced, a_pipe, a_directory, endless])
+def test_what_stands_in_the_place_of_an_entry_is_no_entry(
+    tmp_path: Path, replace: Callable[[Path], None]
+) -> None:
+    store = Store(tmp_path)
+    store.publish(entry())
+    path = store.path(DIGEST, State.READY)
+    replace(path)
+    assert store.find(DIGEST, State.READY) is None
+    assert list(store.entries()) == [(path, None)]
+
+
 def test_a_readonly_store_writes_neither_entries_nor_locks(tmp_path: Path) -> None:
     store = Store(tmp_path, readonly=True)
     with store.building(DIGEST):
@@ -71,7 +104,7 @@ def test_a_root_that_cannot_be_written_is_counted_not_raised(tmp_path: Path) -> 
     blocked.write_text("")
     store = Store(blocked)
     before = cache_stats().storage_errors
-    with store.building(DIGEST):
+    with pytest.warns(CacheWarning, match="it is no directory"), store.building(DIGEST):
         assert not store.publish(entry())
     assert cache_stats().storage_errors > before
 

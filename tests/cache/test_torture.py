@@ -22,7 +22,7 @@ import pytest
 
 import tilewright.language as pl
 from tilewright.cache import CacheConfig, Entry, State, Store, cache_stats, compiler, entries, store
-from tilewright.cache.store import InvalidEntry, decode, encode
+from tilewright.cache.entries import InvalidEntry, decode, encode
 from tilewright.jit import _persistent
 from tilewright.jit.cache import Key
 from tilewright.runtime import RunConfig

@@ -84,3 +84,8 @@ def decode(data: bytes) -> Entry:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidEntry(f"it cannot be read: {error}") from error
+
+
+def file_name(digest: str, state: State) -> str:
+    """How the file of an entry is called."""
+    return f"{digest}.{state.value}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from contextlib import suppress
 from functools import cached_property
 
 from tilewright.cache import stats
-from tilewright.cache.entries import Entry, InvalidEntry, State, decode
+from tilewright.cache.entries import Entry, InvalidEntry, State, decode, file_name
 from tilewright.cache.trust import find_intruder, warn_once
 
 
@@ -30,7 +32,7 @@ class Reader:
 
     def place(self, digest: str, state: State) -> str:
         """The file of an entry."""
-        return os.path.join(self.directory, digest[:2], f"{digest}.{state.value}")
+        return os.path.join(self.directory, digest[:2], file_name(digest, state))
 
     def find(self, digest: str, state: State) -> Entry | None:
         """The entry, or None when it is absent, damaged, unreadable or not to be trusted."""
@@ -38,16 +40,12 @@ class Reader:
             return None
         place = self.place(digest, state)
         try:
-            data = read_whole(place)
+            entry = read_entry(place)
         except FileNotFoundError:
             return None
         except OSError:
             stats.count("storage_errors")
             return None
-        try:
-            entry = decode(data)
-            if entry.digest != digest or entry.state is not state:
-                raise InvalidEntry("it stands under another key")
         except InvalidEntry as damage:
             self.reject(digest, state, str(damage))
             return None
@@ -81,7 +79,25 @@ class Reader:
 NOTES = "notes"
 
 
-def read_whole(path: str) -> bytes:
-    """The contents of a file; raises OSError."""
-    with open(path, "rb") as file:
+def read_entry(path: str | os.PathLike[str]) -> Entry:
+    """The entry in a file; raises OSError, and InvalidEntry unless it is the one of that name."""
+    entry = decode(read_whole(path))
+    if os.path.basename(path) != file_name(entry.digest, entry.state):
+        raise InvalidEntry("it stands under another key")
+    return entry
+
+
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""Opening a pipe does not wait for its other end."""
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """The contents of a file; raises OSError, for what is no regular file, too."""
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
         return file.read()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | _AT_ONCE)

@@ -17,8 +17,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from tilewright.cache import stats
-from tilewright.cache.entries import Entry, InvalidEntry, State, decode, encode
-from tilewright.cache.reader import NOTES, Reader
+from tilewright.cache.entries import Entry, InvalidEntry, State, encode
+from tilewright.cache.reader import NOTES, Reader, read_entry
 
 _LOCK_SECONDS = 60.0
 _LOCK_PAUSE = 0.005
@@ -118,7 +118,7 @@ class Store(Reader):
         """Every file with its entry, None for a damaged one."""
         for path in self.files():
             try:
-                yield path, decode(path.read_bytes())
+                yield path, read_entry(path)
             except FileNotFoundError:
                 continue
             except (OSError, InvalidEntry):

@@ -28,11 +28,13 @@ def find_intruder(directory: str) -> str | None:
 
     It must belong to this user (or to the system's), and nobody else may be able to write to it.
     """
-    if os.name != "posix":
-        return None
     try:
         status = os.stat(directory)
     except OSError:
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is no directory"
+    if os.name != "posix":
         return None
     if status.st_uid not in (os.geteuid(), 0):
         return (

@@ -117,10 +117,18 @@ def verify(
     damaged = [path for path, entry in _store(root).entries() if entry is None]
     for path in damaged:
         typer.echo(f"damaged: {path}")
-        if fix:
-            path.unlink(missing_ok=True)
+    left = [path for path in damaged if not (fix and _is_removed(path))]
     typer.echo(f"{len(damaged)} damaged")
-    raise typer.Exit(1 if damaged and not fix else 0)
+    raise typer.Exit(1 if left else 0)
+
+
+def _is_removed(path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        typer.echo(f"not removed: {path} ({error.strerror})", err=True)
+        return False
+    return True
 
 
 @app.command()

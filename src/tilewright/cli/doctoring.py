@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from importlib import metadata
 
 from tilewright import settings
-from tilewright.cache import current_config
+from tilewright.cache import CacheConfig, current_config
+from tilewright.cache.trust import find_intruder
 from tilewright.codegen import machine
 from tilewright.dataclass import dataclass
 from tilewright.errors import ToolchainError
@@ -59,8 +60,19 @@ def _cache() -> Finding:
         policy = current_config()
     except ValueError as error:
         return Finding("cache", str(error), is_fine=False)
-    state = "on" if policy.enabled else "off"
-    return Finding("cache", f"{state}, {policy.directory}{', readonly' * policy.readonly}")
+    if not policy.enabled:
+        return Finding("cache", f"off, {policy.directory}")
+    reason = find_intruder(policy.directory)
+    if reason is not None:
+        return Finding("cache", f"{policy.directory} is not used: {reason}", is_fine=False)
+    return Finding("cache", f"on, {policy.directory}{_what_is_kept(policy)}")
+
+
+def _what_is_kept(policy: CacheConfig) -> str:
+    if policy.readonly:
+        return ", readonly"
+    closed = os.path.isdir(policy.directory) and not os.access(policy.directory, os.W_OK)
+    return ", which cannot be written: what is compiled is not kept" if closed else ""
 
 
 def _settings() -> Iterator[Finding]:

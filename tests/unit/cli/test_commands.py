@@ -194,6 +194,36 @@ def test_cache_verify_finds_and_removes_damage(root: str) -> None:
     assert not path.exists()
 
 
+def test_cache_verify_says_what_it_cannot_remove(root: str) -> None:
+    path = Store(root).files()[0]
+    path.unlink()
+    (path / "mine").mkdir(parents=True)
+    done = runner.invoke(app, ["cache", "verify", "--root", root, "--fix"])
+    assert done.exit_code == 1 and (path / "mine").exists()
+    assert f"not removed: {path}" in done.output and "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("kind", ["a file", "open to others", "closed"])
+def test_doctor_says_why_a_root_is_of_no_use(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    if kind == "a file":
+        root.write_text("")
+    else:
+        root.mkdir(mode=0o700)
+    if kind == "open to others":
+        root.chmod(0o777)
+    if kind == "closed":
+        monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "1")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(root))
+    done = runner.invoke(app, ["doctor"])
+    assert done.exit_code == (0 if kind == "closed" else 1)
+    said = {"a file": "no directory", "open to others": "chmod 700", "closed": "cannot be written"}
+    assert said[kind] in done.output
+
+
 def test_show_says_what_fits_a_device(file: str) -> None:
     result = runner.invoke(app, ["show", file, "--kernel", "add_c", "--fit", "a2a3"])
     assert result.exit_code == 0
