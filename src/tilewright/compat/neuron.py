@@ -8,6 +8,7 @@ device loop (`builtin_range="sequential"`).
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from tilewright import nki
 from tilewright.compat.alias_module import AliasModule
 from tilewright.frontend.trace import index as trace_index
 from tilewright.frontend.trace import tensors as trace_tensors
-from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
+from tilewright.nki import _absent, collectives, compiler, dst_first, isa, language, typing
 from tilewright.nki import trace as engine
 from tilewright.nki._misc import do_while
 
@@ -97,6 +98,11 @@ def _surface() -> dict[str, Any]:
 def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
     """The modules below (and with) the alias `root` of `tilewright.nki`, by name."""
     engines = {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")}
+    absent: dict[str, Mapping[str, str]] = {
+        "": _absent.PACKAGE,
+        ".language": _absent.LANGUAGE,
+        ".isa": _absent.INSTRUCTIONS if instructions is dst_first else {},
+    }
     parts: dict[str, tuple[ModuleType | None, dict[str, Any]]] = {
         "": (nki, _surface()),
         ".language": (language, {}),
@@ -113,11 +119,16 @@ def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
         ".compiler.backends.neuron.indexing": (trace_index, {}),
     }
     made: dict[str, ModuleType] = {
-        root + part: AliasModule(root + part, target, contents)
+        root + part: AliasModule(root + part, target, contents, reasons(absent.get(part, {})))
         for part, (target, contents) in parts.items()
     }
     made[f"{root}.trace"] = TraceModule(f"{root}.trace", engine)
     return made
+
+
+def reasons(absent: Mapping[str, str]) -> dict[str, str]:
+    """Why names are absent."""
+    return {name: _absent.undocumented(instead) for name, instead in absent.items()}
 
 
 def modules() -> dict[str, ModuleType]:
@@ -127,7 +138,9 @@ def modules() -> dict[str, ModuleType]:
 
 def new_modules() -> dict[str, ModuleType]:
     """The alias package `nki`, whose instructions write to the `dst` that is given first."""
+    made = _aliases("nki", dst_first)
+    made["nki"].__dict__.update(Kernel=nki.TraceKernel, NkiTensor=nki.tensor)
     return {
-        **_aliases("nki", dst_first),
+        **made,
         "nki.collectives": AliasModule("nki.collectives", collectives),
     }

@@ -86,22 +86,26 @@ WHILE_NEEDS_UNCONDITIONAL_ENTRY = page(
     "start with `cond = scalar(True)`",
 )
 WHILE_LOOP = page(
-    "while_loop_not_supported",
+    "while_loop_condition",
     NKIValueError,
-    "nl.while_loop is not supported: there are no registers whose values decide a loop",
-    """A loop over a condition that the device computes is written as a `while` statement.
+    "nl.while_loop goes on while a register or a scalar of the run is not 0, not by {given}",
+    """What decides the loop is a register, a scalar, or a comparison of them.
 
     Bad::
 
-        nl.while_loop(register, lambda register: step(register))
+        nl.while_loop(tile, lambda: tile)
 
     Good::
 
-        cond = scalar(True)
-        while cond:
-            cond = scalar(step(t)) < 10
+        again = nisa.register_alloc(1)
+
+        def body():
+            nisa.register_load(again, step(tile))
+            return again
+
+        nl.while_loop(again, body)
     """,
-    "write `while cond:` with `cond = scalar(True)` before it, or use nl.dynamic_range",
+    "load the tile into a register: nisa.register_load(register, tile)",
 )
 LOGIC_OR = page(
     "logic_or_not_supported",

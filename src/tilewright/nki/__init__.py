@@ -16,18 +16,21 @@ from tilewright.garbage import importing as _importing
 
 with _importing():
     from tilewright.frontend.trace.tensors import tensor
-    from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
+    from tilewright.nki import _absent, collectives, compiler, dst_first, isa, language, typing
     from tilewright.nki._entry import (
         baremetal,
         benchmark,
         jit,
         profile,
+        simulate,
         simulate_kernel,
         trace_kernel,
     )
     from tilewright.nki._framework import FrameworkKernel
     from tilewright.nki._kernel import TraceKernel
     from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
+
+__getattr__ = _absent.refusing(__name__, _absent.PACKAGE)
 
 __all__ = [
     "CompileOpts",
@@ -44,6 +47,7 @@ __all__ = [
     "jit",
     "language",
     "profile",
+    "simulate",
     "simulate_kernel",
     "tensor",
     "trace_kernel",

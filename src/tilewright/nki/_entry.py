@@ -92,6 +92,11 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     return make_kernel(inner, {}, simulated=True)(*args, **kwargs)
 
 
+def simulate(kernel: Any) -> Callable[..., Any]:
+    """A callable that runs a kernel on numpy arrays, interpreted; `simulate(kernel[2])(x)`."""
+    return functools.partial(simulate_kernel, kernel)
+
+
 def _as_kernel(given: Any) -> TraceKernel:
     return given if isinstance(given, TraceKernel) else make_kernel(given, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.indirect import IndirectTile, put_rows
 from tilewright.frontend.trace.loops import SequentialRange
 from tilewright.frontend.trace.ops import nki_op
-from tilewright.frontend.trace.predicates import LoopVar
+from tilewright.frontend.trace.predicates import DynamicScalar, LoopVar, ScalarPredicate
 from tilewright.frontend.trace.programs import combined_over_programs
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.scalars import element, scalar
@@ -203,8 +204,22 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], step: int = 
 
 @nki_op("nl.while_loop")
 def while_loop(init: Any, body_fun: Callable[..., Any]) -> None:
-    """Loops of registers are not supported: always refused."""
-    raise refusal(WHILE_LOOP)
+    """Calls `body_fun` in a device loop, while the scalar or register that it returns is not 0.
+
+    Runs not at all where `init` is 0. A body with a parameter is given the condition.
+    """
+    ctx = nki_ctx()
+    loop = ctx.while_loop()
+    loop.open(_require_condition(init))
+    takes_condition = bool(inspect.signature(body_fun).parameters)
+    again = ctx.call(body_fun, *((init,) if takes_condition else ()))
+    loop.close(_require_condition(again))
+
+
+def _require_condition(given: Any) -> Any:
+    if not isinstance(given, (DynamicScalar, ScalarPredicate)):
+        raise refusal(WHILE_LOOP, given=repr(given))
+    return given
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 from tilewright.errors.nki_tensors import SHAPE_MISMATCH
@@ -16,10 +17,9 @@ from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.index import TileIndex, arange
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
-from tilewright.nki import isa
+from tilewright.nki import _absent, isa
 from tilewright.nki._enums import (
     dge_mode,
-    dma_engine,
     engine,
     matmul_perf_mode,
     nc_version,
@@ -28,8 +28,23 @@ from tilewright.nki._enums import (
 )
 from tilewright.nki._memory import require_tensor
 from tilewright.nki._operands import operation_name
+from tilewright.nki._registers import (
+    VirtualRegister,
+    register_alloc,
+    register_load,
+    register_move,
+    register_store,
+)
 
 get_nc_version = isa.get_nc_version
+
+
+class dma_engine(Enum):
+    """Who moves data between ranks."""
+
+    dma = 1
+    gpsimd_dma = 2
+
 
 WRITES_RESULT: dict[str, str] = {
     "tensor_copy": "src engine?",
@@ -223,11 +238,13 @@ def _named(table: dict[str, str], *, gives_tile: bool) -> dict[str, NKIFunc[...,
     return {name: _dst_first(name, given, gives_tile=gives_tile) for name, given in table.items()}
 
 
+__getattr__ = _absent.refusing(__name__, _absent.INSTRUCTIONS)
 globals().update(_named(WRITES_RESULT, gives_tile=True))
 globals().update(_named(TAKES_DST, gives_tile=False))
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     *WRITES_RESULT,
     *TAKES_DST,
+    "VirtualRegister",
     "affine_select",
     "dge_mode",
     "dma_engine",
@@ -240,4 +257,8 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "nc_version",
     "oob_mode",
     "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.frontend.trace.grid import ParDim as par_dim
 from tilewright.frontend.trace.grid import cc_pipeline, nc, spmd_dim
+from tilewright.nki import _absent
 from tilewright.nki._buffers import (
     hbm,
     private_hbm,
@@ -161,7 +162,15 @@ from tilewright.nki._tile_size import (
     tile_size,
 )
 
+
+class NKIObject:
+    """The base that newer releases ask of an author's classes; nothing needs it here."""
+
+
+__getattr__ = _absent.refusing(__name__, _absent.LANGUAGE)
+
 __all__ = [
+    "NKIObject",
     "abs",
     "abs_max",
     "abs_min",

@@ -85,7 +85,7 @@ def _(out, x):
         cond = nt.scalar(nl.greater(tile(1, 1), 0.0))
 
 
-@bad("while_loop_not_supported")
+@bad("while_loop_condition")
 def _(out, x):
     nl.while_loop(tile(1, 1), lambda register: register)
 

@@ -279,26 +279,29 @@ class WhileLoop:
     def test(self, condition: Any) -> bool:
         """Whether to trace the body (again)."""
         if self.scope is not None:
-            self._close(condition)
+            self.close(condition)
             return False
         if isinstance(condition, RuntimeTruth):
             if condition.value is not None:
                 raise refusal(WHILE_NEEDS_UNCONDITIONAL_ENTRY, what="computed on the device")
-            self._open()
+            self.open()
             return True
         return self.ctx.eval_if_cnd(condition)
 
-    def _open(self) -> None:
+    def open(self, first: Any = True) -> None:
+        """Begins a loop of the device, entered where `first` is true."""
+        self.first = truth_value(self.ctx, first)
         flag = Value(BoolType, "again")
         self.scope = WhileScope("while", self.ctx.cur_scope, Block((flag,)))
         self.ctx.enter_region(self.scope)
 
-    def _close(self, condition: Any) -> None:
+    def close(self, condition: Any) -> None:
+        """Ends the body: it runs again while `condition` is true."""
         ctx, scope = self.ctx, self.scope
         assert scope is not None
         again = truth_value(ctx, condition)
         carried = end_carrying(ctx, scope, [again])
-        inits = (constant_true(ctx), *carried)
+        inits = (self.first, *carried)
         test = Block(tuple(Value(value.type, value.name) for value in scope.block.params))
         with ctx.sema.inside(test):
             control.condition(test.params[0])
