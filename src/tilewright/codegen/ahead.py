@@ -34,9 +34,6 @@ MANY_ROWS, SHORT_ROW = 4, 1024
 ROWS_WAY, SHORT_WAY = 1024, 2048
 """Bytes to look ahead in many rows, and from one short row to others."""
 
-NEAR = 2
-"""How near llvm.prefetch shall bring something: to the second cache."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
@@ -78,7 +75,7 @@ def fetch_ahead(e: Emitter, op: Operation, start: Num, copies: int) -> None:
         first = e.index.place(buffer.pointer, offset, MEMORY_ELEMENT[buffer.dtype])
         for copy in range(copies):
             place = e.index.place(first, LANES * copy, MEMORY_ELEMENT[buffer.dtype])
-            e.text.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 {NEAR}, i32 1)")
+            e.text.fetch(place)
 
 
 def is_lanes(op: Operation) -> bool:

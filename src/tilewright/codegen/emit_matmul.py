@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
+from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells, run_ranges
 from tilewright.codegen.emitter import Emitter, emits
 from tilewright.codegen.epilogue import LaneEpilogue, write_panel
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
-from tilewright.codegen.matmul import Matmul, choose_plan, require_matmul, workspace_bytes
+from tilewright.codegen.matmul import (
+    PACKING_ROWS,
+    Matmul,
+    choose_plan,
+    require_matmul,
+    workspace_bytes,
+)
 from tilewright.codegen.operands import Buffer
 from tilewright.codegen.packing import source_element, widened, without_denormals
 from tilewright.codegen.words import constant, word
@@ -23,8 +29,7 @@ from tilewright.target import Isa
 ROW_BLOCK, MOST_COLUMNS, CELLS = 512, 512, 8
 LEAST_ROWS = {1: 64, 2: 512, 4: 512}
 """Rows that are worth packing B again, by the elements along k of one step."""
-FEW_ROWS = 16
-STREAM_BLOCKS = (4096, 2048, 1024)
+STREAM_COLUMNS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +185,9 @@ def emit_matmul(e: Emitter, op: Operation) -> None:
 
 def has_whole_rows(problem: Problem, grid: Grid | None, isa: Isa) -> bool:
     """Whether the panels of a product are whole rows of it."""
-    n = problem.sizes[1]
-    columns = choose_plan(problem.spec, isa).columns if grid is None else grid.columns
-    return isinstance(n, int) and n <= columns
+    n, spec = problem.sizes[1], problem.spec if grid is None else grid.spec
+    columns = choose_plan(spec, isa).columns
+    return isinstance(n, int) and n <= (columns if grid is None else min(columns, grid.columns))
 
 
 def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix, Matrix]) -> None:
@@ -232,15 +237,6 @@ def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
 # ---------------------------------------------------------------------- a grid of blocks
 
 
-def block_size(extent: Num, candidates: tuple[int, ...]) -> int:
-    """A block that divides a known extent, else the last candidate."""
-    if isinstance(extent, int):
-        for size in candidates:
-            if extent % size == 0:
-                return size
-    return candidates[-1]
-
-
 def ceildiv(x: int, y: int) -> int:
     """x / y, rounded up."""
     return -(-x // y)
@@ -248,18 +244,22 @@ def ceildiv(x: int, y: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Blocks of `rows` x `columns` of C: the matmul of one, and of one in the last column."""
+    """Blocks of `rows` x `columns` of C: the matmul of one, and of one in the last column.
+
+    If one `spans` blocks, those that a thread takes at a time are one to it.
+    """
 
     rows: int
     columns: int
     spec: Matmul
     last: Matmul
+    spans: bool = False
 
 
 def grid_of(problem: Problem, isa: Isa) -> Grid:
     """Blocks that pack A and B seldom, but that are enough for a few threads."""
     m, n, _ = problem.sizes
-    if isinstance(m, int) and 0 < m < FEW_ROWS:
+    if isinstance(m, int) and 0 < m < PACKING_ROWS * isa.rows:
         return few_rows(problem, m)
     plan = choose_plan(problem.spec, isa)
     columns = min(plan.columns, MOST_COLUMNS)
@@ -281,12 +281,8 @@ def grid_of(problem: Problem, isa: Isa) -> Grid:
 
 def few_rows(problem: Problem, rows: int) -> Grid:
     """Long rows of B, read once and in place: what a product of few rows waits for is memory."""
-    n = problem.sizes[1]
-    whole = [size for size in STREAM_BLOCKS if isinstance(n, int) and n % size == 0]
-    columns = whole[0] if whole else STREAM_BLOCKS[0] // 2
-    is_whole = bool(whole)
-    spec = replace(problem.spec, m=rows, n=columns if is_whole else None)
-    return Grid(rows, columns, spec, spec)
+    spec = replace(problem.spec, m=rows, n=None)
+    return Grid(rows, STREAM_COLUMNS, spec, spec, spans=True)
 
 
 class GridWriter:
@@ -298,26 +294,36 @@ class GridWriter:
     def write(self, scratch: Num, work: Work) -> None:
         """The loop."""
         m, n, _ = self.problem.sizes
-        index = self.e.index
-        across = self.blocks(n, self.grid.columns)
-        down = self.blocks(m, self.grid.rows)
+        grid, index = self.grid, self.e.index
+        across = self.blocks(n, grid.columns)
+        down = self.blocks(m, grid.rows)
 
         def write(cell: CellEmitter, number: Num) -> None:
             wide, local = cell.capture_num(across), cell.index
-            row = local.mul(local.floordiv(number, wide), self.grid.rows)
-            column = local.mul(local.mod(number, wide), self.grid.columns)
-            place = local.place(cell.arena, cell.capture_num(scratch), "i8")
-            self.write_block(cell, row, column, place)
+            row = local.mul(local.floordiv(number, wide), grid.rows)
+            column = local.mul(local.mod(number, wide), grid.columns)
+            self.write_block(cell, row, column, grid.columns, scratch)
 
-        run_cells(self.e, index.mul(across, down), work, write)
+        def write_span(cell: CellEmitter, begin: Num, end: Num) -> None:
+            column = cell.index.mul(begin, grid.columns)
+            columns = cell.index.sub(cell.index.mul(end, grid.columns), column)
+            self.write_block(cell, 0, column, columns, scratch)
+
+        if grid.spans:
+            run_ranges(self.e, across, work, write_span)
+        else:
+            run_cells(self.e, index.mul(across, down), work, write)
 
     def blocks(self, extent: Num, size: int) -> Num:
         """How many blocks an extent has."""
         return self.e.index.floordiv(self.e.index.add(extent, size - 1), size)
 
-    def write_block(self, cell: CellEmitter, row: Num, column: Num, work: str) -> None:
-        """One block; those of the last column may be narrower."""
-        call, grid, text = self.block_call(cell, row, column), self.grid, cell.text
+    def write_block(
+        self, cell: CellEmitter, row: Num, column: Num, columns: Num, scratch: Num
+    ) -> None:
+        """One block of at most so many columns; those of the last column may be narrower."""
+        call, grid, text = self.block_call(cell, row, column, columns), self.grid, cell.text
+        work = cell.index.place(cell.arena, cell.capture_num(scratch), "i8")
         if grid.last == grid.spec:
             call.write(cell, grid.spec, work)
             return
@@ -330,7 +336,7 @@ class GridWriter:
             text.jump(after)
         text.start(after)
 
-    def block_call(self, cell: CellEmitter, row: Num, column: Num) -> Call:
+    def block_call(self, cell: CellEmitter, row: Num, column: Num, columns: Num) -> Call:
         """Where the block of C, its rows of A and its columns of B are, and how large it is."""
         problem, index, call = self.problem, cell.index, self.call
         m, n, k = (cell.capture_num(size) for size in problem.sizes)
@@ -346,7 +352,7 @@ class GridWriter:
         )
         sizes = (
             index.minimum(index.sub(m, row), self.grid.rows),
-            index.minimum(index.sub(n, column), self.grid.columns),
+            index.minimum(index.sub(n, column), columns),
             k,
         )
         strides, env = (ldc, lda, ldb), cell.capture(call.env, "ptr") if call.env else ""

@@ -164,10 +164,21 @@ def run_cells(
     e: Emitter, count: Num, work: Work, write: Callable[[CellEmitter, Num], None]
 ) -> None:
     """Iterations [0, count), each by `write`, by this thread or by all."""
+
+    def write_each(cell: CellEmitter, begin: Num, end: Num) -> None:
+        with cell.text.loop(begin, end, 1) as state:
+            write(cell, state.counter)
+
+    run_ranges(e, count, work, write_each)
+
+
+def run_ranges(
+    e: Emitter, count: Num, work: Work, write: Callable[[CellEmitter, Num, Num], None]
+) -> None:
+    """Iterations [0, count), as ranges by `write`: one by this thread or several by all."""
     cell = CellEmitter(e)
     cell.bind_scratch()
-    with cell.text.loop("%begin", "%end", 1) as state:
-        write(cell, state.counter)
+    write(cell, "%begin", "%end")
     symbol = cell.close("cells")
     env = cell.environment.store(e)
     status = choose_runner(e, symbol, env, count, work)

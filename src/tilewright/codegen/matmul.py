@@ -41,7 +41,8 @@ PARAMETERS = (
 EPILOGUE = ", ptr %env, ptr %ctx, i64 %row, i64 %column"
 PANEL = ", ptr %panel"
 PACKING_ROWS = 4
-STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 4096, 4
+STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 12288, 4
+FAR, STREAM_AHEAD = 16 << 20, 2048
 
 # Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
 FEW_ROWS: dict[str, dict[int, int]] = {
@@ -107,7 +108,8 @@ class Plan:
     """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time.
 
     `dot` is the kind of dot-product instructions, as a micro-kernel has it. With `turns_a`, the
-    copy of A has the elements of a column together.
+    copy of A has the elements of a column together. `ahead` is how far, in bytes, the micro-kernel
+    asks for what it reads.
     """
 
     rows: int
@@ -118,6 +120,7 @@ class Plan:
     widens_a: bool
     turns_a: bool = False
     dot: str = ""
+    ahead: int = 0
 
     @property
     def has_bias(self) -> bool:
@@ -157,15 +160,15 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
         rows, vectors, columns = isa.dot
     if spec.m is not None and spec.m < rows:
         rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
-    if packs is False and streams_b(spec, isa):
-        depth, columns = (
-            (STREAM_DEPTH, STREAM_COLUMNS) if rows < isa.rows else (2 * STREAM_DEPTH, isa.nc)
-        )
+    streams = packs is False and streams_b(spec, isa)
+    if streams:
+        depth, columns = STREAM_DEPTH if rows < isa.rows else 2 * STREAM_DEPTH, STREAM_COLUMNS
         vectors = min(vectors, STREAM_VECTORS)
     if spec.n is not None:
         vectors = max(1, min(vectors, -(-spec.n // LANES)))
     turns_a = dot == PAIRS.name and spec.a_major == "m"
-    plan = Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), turns_a, dot)
+    ahead = STREAM_AHEAD if streams and is_far(spec) else 0
+    plan = Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), turns_a, dot, ahead)
     depth *= plan.group
     if spec.k is not None:
         least = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
@@ -189,6 +192,11 @@ def streams_b(spec: Matmul, isa: Isa) -> bool:
     if spec.m is None or spec.m >= PACKING_ROWS * isa.rows:
         return False
     return spec.m == 1 or spec.n is None or spec.n > STREAM_WIDTH
+
+
+def is_far(spec: Matmul) -> bool:
+    """Whether the memory that has B is perhaps more than any cache."""
+    return spec.k is None or spec.ldb is None or 4 * spec.k * spec.ldb >= FAR
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:
@@ -444,6 +452,7 @@ class MatmulWriter:
                 rest=not isinstance(self.k, int) or self.k % (4 * plan.group) != 0,
                 dot=plan.dot,
                 ends=done == "true",
+                ahead=plan.ahead,
             )
             symbol = require_block(self.module, block, finish)
             offset = index.add(index.mul(panel, panels.scale), inside)

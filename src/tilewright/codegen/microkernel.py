@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tilewright.codegen.lanes import Lanes, fma
-from tilewright.codegen.text import NAMELESS, Module, Text, vector_text
+from tilewright.codegen.text import ELEMENT_BYTES, NAMELESS, Module, Text, vector_text
 from tilewright.dataclass import dataclass
 
 LANES = 16
@@ -32,7 +32,8 @@ class Block:
     Without `rest`, k is always a multiple of `unroll`. With `dot`, an element of A or B is several
     along k and a step multiplies and adds all of them: "pairs" of BF16, or four bytes, where "a" or
     "b" is the operand whose bytes are unsigned and every row starts with its number in `%bias`
-    added. A block that `ends` always ends the chains.
+    added. A block that `ends` always ends the chains. With `ahead`, it asks for what is so many
+    bytes after each line of B that it reads.
     """
 
     rows: int
@@ -46,13 +47,14 @@ class Block:
     rest: bool = True
     dot: str = ""
     ends: bool = False
+    ahead: int = 0
 
     @property
     def symbol(self) -> str:
         """The name of the function."""
         strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
         tail = "r" if self.tail == RUNTIME else str(self.tail)
-        loop = f"{self.unroll}{'r' * self.rest}{self.dot}"
+        loop = f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{self.dot}"
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
         )
@@ -258,10 +260,12 @@ class BlockWriter:
     def link(self, a: str, b: str, counter: str, u: int, accumulators: list[str]) -> list[str]:
         """One fused step of every chain."""
         b_place = self.advance(b, self.times("%bk", u)) if u else b
-        columns = [
-            self.load(self.advance(b_place, LANES * v) if v else b_place, v)
-            for v in range(self.block.vectors)
-        ]
+        vectors = range(self.block.vectors)
+        b_places = [self.advance(b_place, LANES * v) if v else b_place for v in vectors]
+        if self.block.ahead:
+            for place in b_places:
+                self.text.fetch(self.advance(place, self.block.ahead // ELEMENT_BYTES["float"]))
+        columns = [self.load(place, v) for v, place in zip(vectors, b_places, strict=True)]
         places = [self.a_place(a, counter, r, u) for r in range(self.block.rows)]
         widths = {self.lanes(v) for v in range(self.block.vectors)}
         rows = {(r, n): self.spread(place, n) for r, place in enumerate(places) for n in widths}

@@ -15,6 +15,7 @@ from tilewright.target import Isa
 NAMELESS = "@_"
 METADATA = "!0 = !{i32 1}\n"
 NONTEMPORAL = "!nontemporal !0"
+SECOND_CACHE = 2
 
 FLOAT_ELEMENTS = frozenset({"float", "double"})
 ELEMENT_BYTES = {"float": 4, "double": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "ptr": 8}
@@ -160,6 +161,10 @@ class Text:
     def do(self, instruction: str) -> None:
         """Append an instruction that has no value."""
         self.lines.append(instruction)
+
+    def fetch(self, place: str) -> None:
+        """Ask for a line of memory that is needed soon: into the second cache, not the first."""
+        self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 {SECOND_CACHE}, i32 1)")
 
     def start(self, label: str) -> None:
         """Begin the block `label`; the one before it must have ended."""

@@ -62,7 +62,9 @@ def test_dynamic_matmul_into_a_transposed_view() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("shape", [(300, 500, 260), (512, 512, 300), (64, 2000, 70)])
+@pytest.mark.parametrize(
+    "shape", [(300, 500, 260), (512, 512, 300), (64, 2000, 70), (1, 5000, 700), (20, 4100, 70)]
+)
 def test_a_long_matmul_is_shared_and_changes_no_bit(shape: tuple[int, ...], dynamic: bool) -> None:
     m, n, k = (symbol(name, 0) + 0 for name in "mnk") if dynamic else shape
 

@@ -65,6 +65,15 @@ for r in pl.parallel({m}):
         s_2 = pl.loop.load(bias, [0, i])
         pl.loop.store(narrow, [r, i], pl.cast(pl.op.arith.max(s * s_2 + s_1, 0.0), pl.{dtype}))
 """
+CENTRED = """
+for r in pl.parallel({m}):
+    for i, (most,) in pl.loop.lanes({n}, combine=['max'], init_values=(float("-inf"),)):
+        s = pl.loop.load(c, [r, i])
+        top = pl.yield_(s)
+    for i in pl.loop.lanes({n}):
+        s_1 = pl.loop.load(c, [r, i])
+        pl.loop.store(c, [r, i], s_1 + s_1 - top)
+"""
 MASKED = """
 for r in pl.parallel({m}):
     for i in pl.loop.lanes({n}):
@@ -141,6 +150,18 @@ def test_results_of_any_dtype_are_made_of_the_accumulators(
     assert epilogue.keeps == (not private)
     result = np.zeros((m, n), DTYPES[dtype].numpy)
     agree(given, *whole_numbers(m, k, n), result)
+
+
+@pytest.mark.parametrize("m", [1, 8, 20, 40])
+@pytest.mark.parametrize("n", [90, 400])
+def test_rows_are_finished_once_where_b_is_packed_in_blocks(m: int, n: int) -> None:
+    text = program(CENTRED, m, 1200, n).as_python()
+    text = text.replace(f"pl.Buffer[[1200, {n}]", f"pl.Buffer[[{n}, 1200]")
+    given = parsed(text.replace("matmul(c, a, b", "matmul(c, a, b, b_trans=True"))
+    (epilogue,) = find_epilogues(given["k"].body).values()
+    assert epilogue.lanes is None
+    a, b, *others = whole_numbers(m, 1200, n)
+    agree(given, a, np.ascontiguousarray(b.T), *others)
 
 
 @pytest.mark.parametrize("size", SIZES)

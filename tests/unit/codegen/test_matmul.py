@@ -208,6 +208,20 @@ def test_pairs_are_multiplied_where_the_machine_can() -> None:
         assert ("dpbf16ps" in native.text) == new_module(isa)().isa.has_pair_dot
 
 
+def test_what_comes_from_far_is_asked_for_in_time() -> None:
+    isa = new_module(available_isas()[0])
+    for spec, is_asked in [
+        (Matmul("FP32", "FP32", 1, None, 4096, ldb=4096), True),
+        (Matmul("FP32", "FP32", 7, 4096, 4096, ldb=4096), True),
+        (Matmul("FP32", "FP32", 1, 4096, None, ldb=4096), True),
+        (Matmul("FP32", "FP32", 1, 512, 512, ldb=512), False),
+        (Matmul("FP32", "FP32", 512, 4096, 4096, ldb=4096), False),
+    ]:
+        module = isa()
+        require_matmul(module, spec)
+        assert ("@llvm.prefetch" in module.finish()) == is_asked, spec
+
+
 def test_known_strides_change_no_bit() -> None:
     isa = available_isas()[0]
     c, a, b = operands(Matmul("FP32", "FP32", 20, 64, 40), 20, 64, 40)
