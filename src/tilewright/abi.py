@@ -175,7 +175,8 @@ class Signature:
     """The parameters of a kernel and what a call gives back.
 
     `returns` are indices into `params`; `returns_tuple` wraps even a single one. Without `returns`
-    a call gives None. Raises ValueError when no tensor the caller passes determines a symbol.
+    a call gives None. A symbol with the name of a scalar parameter is what is passed for that.
+    Raises ValueError when nothing that the caller passes determines a symbol.
     """
 
     params: tuple[Param, ...]
@@ -183,9 +184,10 @@ class Signature:
     returns_tuple: bool = False
 
     def __post_init__(self) -> None:
-        unbound = [s for s in self.symbols if s not in self.bindings]
+        known = {*self.bindings, *self.given_symbols}
+        unbound = [symbol for symbol in self.symbols if symbol not in known]
         if unbound:
-            raise ValueError(f"no tensor argument determines {', '.join(unbound)}")
+            raise ValueError(f"no argument determines {', '.join(unbound)}")
 
     @cached_property
     def tensors(self) -> tuple[TensorParam, ...]:
@@ -209,11 +211,17 @@ class Signature:
         return tuple(dict.fromkeys(names))
 
     @cached_property
+    def given_symbols(self) -> tuple[str, ...]:
+        """The symbols that are scalar parameters."""
+        scalars = {param.name for param in self.scalars}
+        return tuple(symbol for symbol in self.symbols if symbol in scalars)
+
+    @cached_property
     def bindings(self) -> Mapping[str, tuple[int, int]]:
         """Symbol -> (parameter index, axis) of the dimension its value is solved from."""
         found: dict[str, tuple[int, int]] = {}
         for position, axis, extent in self._passed_extents():
-            if extent.is_solvable:
+            if extent.is_solvable and extent.symbols[0] not in self.given_symbols:
                 found.setdefault(extent.symbols[0], (position, axis))
         return found
 

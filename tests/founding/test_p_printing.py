@@ -75,6 +75,25 @@ def test_p_185_concise_omits_types_of_intermediate_values_only() -> None:
     assert [line.strip().split(" = ")[0] for line in lines[2:4]] == ["y", "result"]
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ", pl.Mem.Mat",
+        ', pl.MemRef("m", 0, 1024), pl.Mem.Vec',
+        ", pl.Mem.Vec, pl.TileView(valid_shape=[8, 16])",
+    ],
+)
+def test_p_185_concise_keeps_what_only_an_annotation_says(extra: str) -> None:
+    f = read(
+        "x: pl.Tensor[[16, 16], pl.FP32]",
+        f"t: pl.Tile[[16, 16], pl.FP32{extra}] = pl.load(x, [0, 0], [16, 16])",
+        "u = pl.set_validshape(t, 8, 16)",
+    )
+    text = f.as_python(concise=True)
+    assert f"t: pl.Tile[[16, 16], pl.FP32{extra}] = pl.load" in text and "    u = pl." in text
+    ir.assert_structural_equal(pl.parse(text), f)
+
+
 def test_p_186_the_default_types_every_assignment() -> None:
     lines = [line.strip() for line in Cast["main"].as_python().splitlines()]
     assert lines[2].startswith(f"y: {T} = pl.exp(x)")

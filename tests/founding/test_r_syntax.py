@@ -119,6 +119,119 @@ def test_r_028_a_tile_with_a_memory_reference_names_its_space() -> None:
         read("x: pl.Tile[[8, 8], pl.FP32, pl.MemRef('m', 0, 256)]", "pass")
 
 
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        ('pl.MemRef("m", slots=4)[4], pl.Mem.Vec', "4 slots; there is no slot 4"),
+        ('pl.MemRef("m", slots=0), pl.Mem.Vec', "slots is 0; at least 1"),
+        ('pl.MemRef("m", 0), pl.Mem.Vec', "to have an offset and a size, or slots"),
+        ('pl.MemRef("m", 0, 4)[1], pl.Mem.Vec', "to have an offset and a size, or slots"),
+        ('pl.MemRef("m", -1, 4), pl.Mem.Vec', "offset is -1; at least 0"),
+        ('pl.MemRef("m", slots=2.5), pl.Mem.Vec', r"slots is 2\.5"),
+        ("pl.TileView(pad=3)", "pad is 3; PadValue is accepted"),
+        ("pl.TileView(fractal='x')", "fractal is 'x'; int is accepted"),
+        ("pl.TileView(valid_shape=[1])", r"valid_shape is \[1\], of a shape \[16, 16\]"),
+        ("pl.TileView(stride=[1])", r"stride is \[1\], of a shape"),
+        ("pl.TileView(valid_shape=[16, 20])", "valid_shape says 20 of 16 in dimension 1"),
+    ],
+)
+def test_r_028_a_view_or_reference_that_cannot_be_is_refused(extra: str, says: str) -> None:
+    given = f"t: pl.Tile[[16, 16], pl.FP32, {extra}] = pl.load(x, [0, 0], [16, 16])"
+    with pytest.raises(ParserTypeError, match=says) as caught:
+        read("x: pl.Tensor[[16, 16], pl.FP32]", given)
+    assert caught.value.span is not None and caught.value.span.col in (8, 35)
+
+
+def test_r_028_a_memory_reference_may_depend_on_scalars() -> None:
+    f = read(
+        "x: pl.Tensor[[16, 16], pl.FP32], k: pl.INDEX",
+        "for i in pl.range(2):",
+        '    t: pl.Tile[[16, 16], pl.FP32, pl.MemRef("m", k + 1024 * i, 1024), pl.Mem.Vec] = '
+        "pl.load(x, [0, 0], [16, 16])",
+        '    u: pl.Tile[[16, 16], pl.FP32, pl.MemRef("s", slots=2)[i], pl.Mem.Vec] = pl.exp(t)',
+    )
+    settled(f)
+    ir.assert_structural_equal(ir.deserialize(ir.serialize(f)), f)
+
+
+@pytest.mark.parametrize(
+    ("valid", "declared", "fits"),
+    [("8", "8", True), ("8", "12", False), ("n", "n", True), ("n", "m", False), ("16", "m", True)],
+)
+def test_an_annotation_says_what_is_valid_or_narrows_it(
+    valid: str, declared: str, fits: bool
+) -> None:
+    given = (
+        f"t: pl.Tile[[16, 16], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[{declared}, 16])] = "
+        f"pl.load(x, [0, 0], [16, 16], valid_shape=[{valid}, 16])"
+    )
+    signature = "x: pl.Tensor[[16, 16], pl.FP32], n: pl.INDEX, m: pl.INDEX"
+    if fits:
+        assert f"valid_shape=[{declared}, 16]" in settled(read(signature, given)).as_python()
+        return
+    with pytest.raises(ParserTypeError, match=r"has valid_shape .* but expression is valid"):
+        read(signature, given)
+
+
+def test_a_scalar_may_stand_behind_the_types_that_mention_it() -> None:
+    @pl.function
+    def f(a: "pl.Tensor[[k * 2], pl.FP32]", k: "pl.INDEX"):  # type: ignore  # noqa
+        return pl.mul(a, 2.0)
+
+    x = np.ones(6, F32)
+    for execution in (None, "interpret"):
+        compiled = ir.compile(settled(f), execution=execution)
+        np.testing.assert_array_equal(compiled(x, 3), 2 * x)
+        for k in (-3, 0, 2, 4):
+            with pytest.raises(ShapeMismatch, match=rf"must be 2\*k = {2 * k}, as k = {k}"):
+                compiled(x, k)
+
+
+@pytest.mark.parametrize(
+    ("extent", "k"), [("k", 6), ("k + 1", 5), ("k // 2", 13), ("k * 2 + N", 2), ("k + j", 5)]
+)
+@pytest.mark.parametrize("execution", [None, "interpret"])
+def test_an_extent_of_scalars_is_what_they_make_it(
+    extent: str, k: int, execution: str | None
+) -> None:
+    f = read(
+        f"k: pl.INDEX, a: pl.Tensor[[{extent}], pl.FP32], j: pl.INT32, b: pl.Tensor[[N], pl.FP32]",
+        f"made = pl.create_tensor([{extent}], dtype=pl.FP32, init_value=2.0)",
+        "return pl.add(a, 1.0), made",
+    )
+    compiled = ir.compile(settled(f), execution=execution)
+    x, rest = np.zeros(6, F32), (np.int32(1), np.zeros(2, F32))
+    added, made = compiled(k, x, *rest)
+    assert (added.tolist(), made.tolist()) == ([1.0] * 6, [2.0] * 6)
+    for wrong in (k + 2, k - 2):
+        with pytest.raises(ShapeMismatch, match=f"k = {wrong}"):
+            compiled(wrong, x, *rest)
+
+
+@pytest.mark.parametrize("execution", [None, "interpret"])
+def test_a_result_may_have_the_extent_that_a_scalar_says(execution: str | None) -> None:
+    f = read("n: pl.INDEX", "t = pl.create_tensor([n - 2], dtype=pl.FP32, init_value=3.0)", "return t")
+    compiled = ir.compile(settled(f), execution=execution)
+    assert [compiled(n).tolist() for n in (2, 4)] == [[], [3.0, 3.0]]
+    with pytest.raises(ShapeMismatch, match=r"a result would have shape \(-1,\)"):
+        compiled(1)
+
+
+@pytest.mark.parametrize("region", ["if", "for"])
+def test_r_028_the_annotation_of_a_yield_is_a_check_as_any_other(region: str) -> None:
+    loop = "for i, (c,) in pl.range(2, init_values=(x,)):"
+    body = [
+        "if n > 0:" if region == "if" else loop,
+        "    y: pl.Tensor[[8], pl.FP32] = pl.yield_(pl.exp(x))",
+        *(["else:", "    y = pl.yield_(x)"] if region == "if" else []),
+        "return y",
+    ]
+    with pytest.raises(ParserTypeError, match="'y' has shape dimension 0 = 8 but expression has"):
+        read("x: pl.Tensor[[4], pl.FP32], n: pl.INDEX", *body)
+    body[1] = body[1].replace("[8]", "[4]")
+    settled(read("x: pl.Tensor[[4], pl.FP32], n: pl.INDEX", *body))
+
+
 # ---- literals ------------------------------------------------------------------------------------
 
 
@@ -144,7 +257,7 @@ def test_r_029_const_gives_other_literals(literal: str, dtype: str) -> None:
     "literal", ["pl.const(3)", "pl.const(3, 4)", "pl.const(n, pl.INT32)", "pl.const('a', pl.INT32)"]
 )
 def test_r_029_const_takes_a_literal_and_a_dtype(literal: str) -> None:
-    with pytest.raises(ParserTypeError, match="takes a literal number and a dtype"):
+    with pytest.raises(ParserTypeError, match="takes a literal number and a numeric dtype"):
         read("n: pl.INT64", f"a = {literal}")
 
 

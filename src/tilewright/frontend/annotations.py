@@ -18,6 +18,7 @@ from tilewright.dtypes import BOOL, TASK_ID, DType
 from tilewright.errors import ParserError, ParserTypeError
 from tilewright.ir import types
 from tilewright.ir.affine import Expr, Symbol
+from tilewright.ir.conformance import conforms, hints_of
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace, ParamDirection, TensorLayout
 from tilewright.ir.types import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import tilewright.ops.extents
 
 _T = TypeVar("_T")
+_View = TypeVar("_View", TensorView, TileView)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Tensor(Annotation):
     def __class_getitem__(cls, parts: Any) -> TensorType:
         shape, dtype, extras = _shaped("Tensor", parts)
         view = _pick(extras, (TensorView, TensorLayout))
-        memref = _pick(extras, MemRef)
+        memref = _memref(_pick(extras, MemRef))
         _finish("Tensor", extras)
         return TensorType(shape, dtype, _tensor_view(view, shape), memref)
 
@@ -105,7 +107,7 @@ class DistributedTensor(Annotation):
     def __class_getitem__(cls, parts: Any) -> DistributedTensorType:
         shape, dtype, extras = _shaped("DistributedTensor", parts)
         view = _pick(extras, (TensorView, TensorLayout))
-        memref = _pick(extras, MemRef)
+        memref = _memref(_pick(extras, MemRef))
         _finish("DistributedTensor", extras)
         return DistributedTensorType(shape, dtype, _tensor_view(view, shape), memref)
 
@@ -117,14 +119,14 @@ class Tile(Annotation):
         shape, dtype, extras = _shaped("Tile", parts)
         space = _pick(extras, MemorySpace)
         view = _pick(extras, TileView)
-        memref = _pick(extras, MemRef)
+        memref = _memref(_pick(extras, MemRef))
         _finish("Tile", extras)
         if memref is not None and space is None:
             raise ParserTypeError(
                 "A pl.Tile with a MemRef must also name its memory space",
                 hint="Write pl.Tile[shape, dtype, pl.MemRef(...), pl.Mem.Vec].",
             )
-        return TileType(shape, dtype, space, _tile_view(view, shape), memref)
+        return TileType(shape, dtype, space, _fitting(view, shape), memref)
 
 
 class Buffer(Annotation):
@@ -278,12 +280,12 @@ def tensor_view(
 ) -> TensorView:
     """`pl.TensorView(...)`: layout, strides, valid region and padding of a tensor."""
     if layout is None:
-        if stride is not None or valid_shape is not None:
+        if (stride, valid_shape, pad) != (None, None, types.PadValue.null):
             raise ParserTypeError(
                 "pl.TensorView needs layout=", hint="Write layout=pl.TensorLayout.ND."
             )
         layout = TensorLayout.ND
-    return TensorView(_shape_or_none(stride), layout, _shape_or_none(valid_shape), pad)
+    return _checked(TensorView(_shape_or_none(stride), layout, _shape_or_none(valid_shape), pad))
 
 
 def tile_view(
@@ -294,7 +296,39 @@ def tile_view(
 ) -> TileView:
     """`pl.TileView(...)`: valid region, strides, start offset and box layout of a tile."""
     start = None if start_offset is None else as_dim(start_offset)
-    return TileView(_shape_or_none(valid_shape), _shape_or_none(stride), start, **layout)
+    return _checked(TileView(_shape_or_none(valid_shape), _shape_or_none(stride), start, **layout))
+
+
+def _checked(record: _T) -> _T:
+    """A view or memory reference whose fields are what they are said to be, or ParserTypeError."""
+    for name, hint in hints_of(type(record)).items():
+        given = getattr(record, name)
+        if not conforms(given, hint):
+            wanted = type(record).__annotations__[name]
+            raise ParserTypeError(
+                f"pl.{type(record).__name__}: {name} is {given!r}; {wanted} is accepted"
+            )
+    return record
+
+
+def _memref(given: MemRef | None) -> MemRef | None:
+    """A memory reference that says where it lies, or ParserTypeError."""
+    if given is None:
+        return None
+    name, slots, slot = given.name, given.slots, given.slot
+    has_place = given.offset is not None and given.size is not None
+    if (slots is None) is not has_place or (slots is None and slot is not None):
+        raise ParserTypeError(
+            f"pl.MemRef({name!r}) is to have an offset and a size, or slots",
+            hint='Write pl.MemRef("m", 0, 1024), or pl.MemRef("m", slots=2)[0].',
+        )
+    for fact, least in (("offset", 0), ("size", 1), ("slots", 1)):
+        number = getattr(given, fact)
+        if isinstance(number, int) and number < least:
+            raise ParserTypeError(f"pl.MemRef: {fact} is {number}; at least {least} is accepted")
+    if isinstance(slots, int) and isinstance(slot, int) and not 0 <= slot < slots:
+        raise ParserTypeError(f"pl.MemRef({name!r}) has {slots} slots; there is no slot {slot}")
+    return _checked(given)
 
 
 def _shape_or_none(dims: Sequence[Any] | None) -> Shape | None:
@@ -335,17 +369,26 @@ def _tensor_view(view: TensorView | TensorLayout | None, shape: Shape) -> Tensor
             "The layout-only shorthand pl.DN is not supported",
             hint="Write pl.TensorView(stride=[...], layout=pl.TensorLayout.DN).",
         )
-    if isinstance(view, TensorLayout):
-        view = TensorView(layout=view)
-    if view is not None and view.valid_shape == shape:
-        view = TensorView(view.stride, view.layout, None, view.pad)
-    return None if view == TensorView() else view
+    return _fitting(TensorView(layout=view) if isinstance(view, TensorLayout) else view, shape)
 
 
-def _tile_view(view: TileView | None, shape: Shape) -> TileView | None:
-    if view is not None and view.valid_shape == shape:
+def _fitting(view: _View | None, shape: Shape) -> _View | None:
+    """The view of something of that shape, None for the implicit one; or ParserTypeError."""
+    if view is None:
+        return None
+    for name in ("valid_shape", "stride"):
+        dims: Shape = getattr(view, name) or shape
+        if len(dims) != len(shape):
+            raise ParserTypeError(
+                f"{name} is {types.render_dims(dims)}, of a shape {types.render_dims(shape)}"
+            )
+    for axis, (valid, extent) in enumerate(zip(view.valid_shape or (), shape)):
+        room = extent - valid
+        if isinstance(room, int) and room < 0:
+            raise ParserTypeError(f"valid_shape says {valid} of {extent} in dimension {axis}")
+    if view.valid_shape == shape:
         view = types.replace(view, valid_shape=None)
-    return None if view == TileView() else view
+    return None if view == type(view)() else view
 
 
 TypeMaker = Callable[..., Type]

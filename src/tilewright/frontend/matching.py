@@ -24,6 +24,7 @@ from tilewright.ir.types import (
     TileType,
     TupleType,
     Type,
+    render_dims,
 )
 
 
@@ -66,7 +67,18 @@ def _shape_contradiction(declared: ShapedType, actual: ShapedType) -> str | None
                 f"has shape dimension {axis} = {wanted} "
                 f"but expression has shape dimension {axis} = {given}"
             )
-    return None
+    return _region_contradiction(declared, actual)
+
+
+def _region_contradiction(declared: ShapedType, actual: ShapedType) -> str | None:
+    """An annotation may narrow what is valid everywhere; anything else it must say as it is."""
+    wanted, given = (getattr(type_, "valid_shape", type_.shape) for type_ in (declared, actual))
+    view = getattr(declared, "view", None)
+    if view is None or view.valid_shape is None or given == actual.shape:
+        return None
+    if all(a == b or equal(a, b) is True for a, b in zip(wanted, given)):
+        return None
+    return f"has valid_shape {render_dims(wanted)} but expression is valid in {render_dims(given)}"
 
 
 def refined(declared: Type, actual: Type) -> Type:

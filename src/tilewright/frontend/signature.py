@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class SignatureReader:
         """The signature of `node` without its first `skip` parameters (`self`)."""
         arguments = self._arguments(node)[skip:]
         known: dict[str, tuple[Value, ParamDirection]] = {}
-        for argument in self._scalars_first(arguments):
+        for argument in _mentioned_first(arguments):
             known[argument.arg] = self._param(argument)
         params = [known[argument.arg] for argument in arguments]
         returns = self._returns(node)
@@ -78,17 +79,6 @@ class SignatureReader:
                 "A kernel takes a fixed number of parameters", self.types.span(star)
             )
         return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
-
-    @staticmethod
-    def _scalars_first(arguments: Sequence[ast.arg]) -> list[ast.arg]:
-        """Parameters that others may use as extents come before those."""
-        shaped = {"Tensor", "Tile", "Out", "InOut", "DistributedTensor", "Tuple", "Buffer"}
-
-        def is_shaped(argument: ast.arg) -> bool:
-            names = (n for n in ast.walk(argument) if isinstance(n, (ast.Name, ast.Attribute)))
-            return any((n.id if isinstance(n, ast.Name) else n.attr) in shaped for n in names)
-
-        return sorted(arguments, key=is_shaped)
 
     def _param(self, argument: ast.arg) -> tuple[Value, ParamDirection]:
         direction, given = ParamDirection.In, self._annotation(argument)
@@ -134,3 +124,17 @@ class SignatureReader:
         if given in BARE:
             return None
         return self.types.computed(node.returns, as_types, given)
+
+
+def _mentioned_first(arguments: Sequence[ast.arg]) -> list[ast.arg]:
+    """Parameters that the types of others mention, as extents, come before those."""
+    known = {argument.arg for argument in arguments}
+
+    def mentions(argument: ast.arg) -> bool:
+        parts = list(ast.walk(argument))
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
+        quoted = [part.value for part in parts if isinstance(part, ast.Constant)]
+        words = {w for text in quoted if isinstance(text, str) for w in re.findall(r"\w+", text)}
+        return not known.isdisjoint(names | words)
+
+    return sorted(arguments, key=mentions)

@@ -127,7 +127,7 @@ class _TextReader:
         self.title = header.group(1) if header else None
         self.bound: dict[str, Any] = {"pl": pl_namespace(), "pld": pld_namespace()}
         self.dims: dict[str, DynVar] = {}
-        self.names = Namespace(self.bound)
+        self.names = Namespace(self.bound, self.dims)
         self.evaluator = Evaluator(self.names, self.source)
         self.functions: list[FunctionSource] = []
         self.programs: list[Program] = []

@@ -31,6 +31,13 @@ def as_types(inferred: Any) -> tuple[Type, ...]:
     return cast("tuple[Type, ...]", inferred) if isinstance(inferred, tuple) else (inferred,)
 
 
+def inferred_types(op: Operation) -> tuple[Type, ...]:
+    """What the type rule of an operation, which has one, says of its results."""
+    assert op.opdef.infer is not None
+    extra = {"regions": op.regions} if op.opdef.has_regions else {}
+    return as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
+
+
 FINISH_HOOKS: list[Callable[[Program], None]] = []
 """Observers of every finished program (the test suite round-trips each one)."""
 

@@ -56,7 +56,7 @@ class MemRef:
     """A named piece of memory: byte offset and size, or one of `slots` equal slots."""
 
     name: str
-    offset: int | None = None
+    offset: Dim | None = None
     size: int | None = None
     slots: int | None = None
     slot: Dim | None = None

@@ -134,7 +134,6 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
     facts = {
         "signature": generated.calling.signature.to_json(),
         "scalars": list(generated.calling.scalars),
-        "extents": list(generated.calling.extents),
         "manifest": generated.manifest.to_json(),
     }
     payloads = {"facts": cast(bytes, msgpack.packb(facts)), **payloads}
@@ -144,7 +143,7 @@ def _entry(key: Key, state: State, generated: Generated, **payloads: bytes) -> E
 def _read_facts(entry: Entry) -> tuple[Calling, Manifest]:
     facts = cast("dict[str, Any]", msgpack.unpackb(entry.payloads["facts"]))
     signature = Signature.from_json(facts["signature"])
-    calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
+    calling = Calling(signature, tuple(facts["scalars"]))
     return calling, Manifest.from_json(facts["manifest"])
 
 

@@ -13,7 +13,6 @@ from tilewright.errors import (
     ArgumentCountMismatch,
     ArgumentError,
     InvalidOperationError,
-    ShapeMismatch,
 )
 from tilewright.ir.core import Program
 from tilewright.jit.artifact import Artifact
@@ -125,7 +124,7 @@ class CompiledProgram(Launcher):
 
         Calls that leave the outputs out are among them where `allocates` says so.
         """
-        if self.in_place.scalars or self.in_place.extents:
+        if self.in_place.scalars:
             return []
         ways = [self.in_place, *([self.by_return] if allocates and self._has_short_form else [])]
         made = (
@@ -177,24 +176,8 @@ class CompiledProgram(Launcher):
         if kwargs:
             args = self._ordered(args, kwargs)
         calling = self._calling(len(args), args)
-        if calling.extents:
-            self._check_extents(calling, args)
         result = self.kernel.run(calling.signature, args)
         return self._unwrapped(calling, result)
-
-    def _check_extents(self, calling: Calling, args: Sequence[Any]) -> None:
-        """Scalars that are extents must be those of the arrays."""
-        params = calling.signature.explicit
-        values = dict(zip((p.name for p in params), args))
-        for param in params:
-            for axis, extent in enumerate(param.shape if isinstance(param, TensorParam) else ()):
-                for name in calling.extents:
-                    if str(extent) == name and values[param.name].shape[axis] != values[name]:
-                        raise ShapeMismatch(
-                            f"{self.name}: argument '{param.name}' has extent "
-                            f"{values[param.name].shape[axis]} along dimension {axis}, "
-                            f"but {name} = {values[name]}"
-                        )
 
     def _calling(self, count: int, args: Sequence[Any]) -> Calling:
         whole = len(self.signature.explicit)

@@ -35,7 +35,6 @@ def _write(compiled: CompiledProgram, path: Path) -> None:
         compiled.signature,
         kernel.manifest,
         scalars=list(compiled.in_place.scalars),
-        extents=list(compiled.in_place.extents),
         saved=time.time(),
     )
     output.write_kernel(path, compiled.name, data, program, facts)
@@ -54,7 +53,7 @@ def load(path: Path) -> list[CompiledProgram]:
 def _load(path: Path, name: str) -> CompiledProgram:
     data, saved, facts = output.read_kernel(path, name)
     signature = Signature.from_json(facts["signature"])
-    calling = Calling(signature, tuple(facts["scalars"]), tuple(facts["extents"]))
+    calling = Calling(signature, tuple(facts["scalars"]))
     program = deserialize(saved) if saved is not None else None
     assert program is None or isinstance(program, Program)
     if data is None:

@@ -22,14 +22,10 @@ _DIRECTIONS: dict[ParamDirection, abi.Direction] = {
 
 @dataclass(frozen=True)
 class Calling:
-    """A signature, and the positions among what a call returns that are scalars of shape [1].
-
-    `extents` are scalar parameters that are also extents of tensors: a call must give both alike.
-    """
+    """A signature, and the positions among what a call returns that are scalars of shape [1]."""
 
     signature: abi.Signature
     scalars: tuple[int, ...] = ()
-    extents: tuple[str, ...] = ()
 
     def returning(self) -> Calling | None:
         """The same kernel called with inputs only; None when an output's extent stays unknown."""
@@ -43,7 +39,7 @@ class Calling:
             signature = replace(self.signature, params=params)
         except ValueError:
             return None
-        return Calling(signature, self.scalars, self.extents)
+        return Calling(signature, self.scalars)
 
 
 @dataclass
@@ -102,13 +98,14 @@ def calling_of_lowered(function: Function, lowered: Function) -> Calling:
     results: tuple[tuple[str, int], ...] = lowered.attrs["results"]
     scalars = tuple(i for i, (kind, _) in enumerate(results) if kind == "scalar")
     signature = reader.signature([position for _, position in results])
-    return Calling(signature, scalars, reader.shared_extents())
+    return Calling(signature, scalars)
 
 
 class _Reader:
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.names = Names()
+        scalars = (value for value in function.params if isinstance(value.type, ScalarType))
+        self.names = Names({value.symbol: value.name for value in scalars if value.has_symbol})
         self.params: list[abi.Param] = []
 
     def calling(self) -> Calling:
@@ -119,17 +116,7 @@ class _Reader:
         positions = self._positions(finals)
         returns = [self._returned(value, positions) for value in returned]
         scalars = tuple(i for i, v in enumerate(returned) if isinstance(v.type, ScalarType))
-        return Calling(self.signature(returns), scalars, self.shared_extents())
-
-    def shared_extents(self) -> tuple[str, ...]:
-        """Names of scalar parameters that stand in the shape of a tensor parameter."""
-        return tuple(
-            value.name
-            for value in self.function.params
-            if isinstance(value.type, ScalarType)
-            and value.has_symbol
-            and value.symbol in self.names.of
-        )
+        return Calling(self.signature(returns), scalars)
 
     def param(self, value: Value, direction: ParamDirection) -> abi.Param:
         """The parameter that `value` is."""

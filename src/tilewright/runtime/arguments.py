@@ -223,6 +223,9 @@ class _Preparation:
 
     def _solve_symbols(self) -> dict[str, int]:
         symbols: dict[str, int] = {}
+        for param in self.signature.scalars:
+            if param.name in self.signature.given_symbols:
+                symbols[param.name] = int(_as_number(self.values[param.name], param.dtype))
         for name, (position, axis) in self.signature.bindings.items():
             param = self.signature.params[position]
             assert isinstance(param, TensorParam)
@@ -243,13 +246,18 @@ class _Preparation:
     def _expectation(self, extent: Extent, symbols: Mapping[str, int]) -> str:
         if extent.is_static:
             return f"must be {extent}"
-        return f"must be {extent} = {extent.evaluate(symbols)}, as " + " and ".join(
-            f"{name} = {symbols[name]} in {self._origin(name)}" for name in extent.symbols
+        known = f"must be {extent} = {extent.evaluate(symbols)}"
+        if str(extent) in self.signature.given_symbols:
+            return known
+        return f"{known}, as " + " and ".join(
+            f"{name} = {symbols[name]}{self._origin(name)}" for name in extent.symbols
         )
 
     def _origin(self, symbol: str) -> str:
+        if symbol in self.signature.given_symbols:
+            return ""
         position, axis = self.signature.bindings[symbol]
-        return f"dimension {axis} of {self.signature.params[position].name!r}"
+        return f" in dimension {axis} of {self.signature.params[position].name!r}"
 
     def _refuse_shape(self, param: TensorParam, axis: int, expectation: str) -> NoReturn:
         raise ShapeMismatch(
@@ -287,6 +295,8 @@ class _Preparation:
         for param in self.signature.tensors:
             if param.implicit:
                 shape = tuple(extent.evaluate(symbols) for extent in param.shape)
+                if any(extent < 0 for extent in shape):
+                    raise ShapeMismatch(f"{self.kernel}: a result would have shape {shape}")
                 array = allocate(shape, param.dtype.numpy, family, param.zeroed)
                 self.values[param.name] = array
                 self.views[param.name] = view_array(array)

@@ -326,6 +326,8 @@ def require_fast(signature: Signature, manifest: Manifest) -> None:
     """Raise NotFast unless the stub's fixed sizes suffice and the kernel needs no follow-up."""
     if manifest.prints:
         raise NotFast("it prints")
+    if signature.given_symbols:
+        raise NotFast("an extent is a scalar argument")
     if len(signature.params) > MAX_PARAMS or len(signature.slots) > MAX_WORDS:
         raise NotFast("it has too many parameters")
     if any(param.rank > MAX_RANK for param in signature.tensors):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any, cast
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import TASK_ID, DType
 from tilewright.errors import ParserError, ParserSyntaxError, ParserTypeError, SSAViolationError
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.matching import check_annotation, refined
@@ -51,10 +51,17 @@ def parse_annotated(p: FunctionParser, node: ast.AnnAssign) -> None:
     declared = declared_type(p, node.annotation)
     if is_word_call(p, node.value, "yield_"):
         end_region(p, node, [node.target.id], node.value)
+        _annotate_yield(p, node.target, declared, node.value)
         return
     value = annotated_value(p, node.target, declared, p.operand(node.value), node.value)
     _locate(p, value, node)
     p.bind(node.target.id, value, node.target)
+
+
+def _annotate_yield(p: FunctionParser, target: ast.Name, declared: Type, call: ast.expr) -> None:
+    ended = p.yielded
+    assert ended is not None
+    ended.values = [annotated_value(p, target, declared, v, call) for v in ended.values]
 
 
 def declared_type(p: FunctionParser, annotation: ast.expr) -> Type:
@@ -266,9 +273,10 @@ def typed_literal(p: FunctionParser, node: ast.Call, function: Any) -> Value:
     del function
     given = [*p.items(node.args), *p.keywords(node).values()]
     value, dtype = given if len(given) == 2 else (None, None)
-    if not is_number(value) or not isinstance(dtype, DType):
+    is_task = dtype is TASK_ID and not p.state.is_text
+    if not is_number(value) or not isinstance(dtype, DType) or is_task:
         raise ParserTypeError(
-            "pl.const takes a literal number and a dtype",
+            "pl.const takes a literal number and a numeric dtype",
             p.span(node),
             "Write pl.const(1, pl.INT32).",
         )

@@ -79,7 +79,7 @@ def _foreign(p: FunctionParser, node: ast.Call, number: int, given: Any) -> Inva
 def call_function(p: FunctionParser, node: ast.Call, function: Function) -> Any:
     """A function of this program, or one defined elsewhere, which joins the program."""
     if _is_external(node):
-        p.state.callees.use(function)
+        p.computed(node.func, p.state.callees.use, function)
     _require_positions(p, node, function)
     start = len(p.builder.block.ops)
     attrs = tuple((name, as_attr(given)) for name, given in p.keywords(node).items())

@@ -128,15 +128,20 @@ def read_loop(p: FunctionParser, loop: Loop) -> Reading:
     found = p.state.errors[mark:]
     begun = zip(loop.headers, map(p.versions.newest, loop.inits))
     values = {name for name, init in begun if p.versions.root(init) is not None}
-    if values and any(isinstance(error, StaleRead) for error in found):
+    if values and _has_stale(found):
         del p.state.errors[mark:]
         other = _settled(p, loop, Again(values=values))
-        if other is not None and len(p.state.errors) == mark:
-            return other
-        p.state.errors[mark:] = found
+        if not _has_stale(p.state.errors[mark:]):
+            reading = other
+        else:
+            p.state.errors[mark:] = found
     if reading is None:
         raise Silenced
     return reading
+
+
+def _has_stale(errors: Sequence[Exception]) -> bool:
+    return any(isinstance(error, StaleRead) for error in errors)
 
 
 def _settled(p: FunctionParser, loop: Loop, again: Again) -> Reading | None:

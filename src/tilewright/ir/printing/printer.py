@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from tilewright.ir.affine import Access, Expr, Symbol, symbols
+from tilewright.ir.builder import inferred_types
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.printing.comments import Comments
@@ -23,6 +24,7 @@ from tilewright.ir.printing.names import NameTable
 from tilewright.ir.rewrite import substitute_type
 from tilewright.ir.types import (
     MemRef,
+    ShapedType,
     TensorView,
     TileView,
     Type,
@@ -349,7 +351,7 @@ class Printer(AttrRenderer):
             self.line(text)
             return
         names = [self.names.define(value) for value in results]
-        if len(results) == 1 and not self.concise:
+        if len(results) == 1 and (not self.concise or _is_refined(results[0])):
             self.line(f"{names[0]}: {self.type(results[0].type)} = {text}")
         else:
             self.line(f"{', '.join(names)} = {text}")
@@ -367,6 +369,16 @@ def _is_literal(entry: Any) -> bool:
     """True for a constant that prints as a literal: operators between literals are folded."""
     op = entry.op if isinstance(entry, Value) else None
     return op is not None and op.opdef.name == "arith.const" and not entry.name
+
+
+def _is_refined(value: Value) -> bool:
+    """True when the author's annotation says more of a value than its operation does."""
+    op = value.op
+    if op is None or op.opdef.infer is None or not isinstance(value.type, ShapedType):
+        return False
+    (inferred,) = inferred_types(op)
+    facts = ("view", "memref", "space")
+    return any(getattr(value.type, n, None) != getattr(inferred, n, None) for n in facts)
 
 
 def _printed_inputs(op: Operation) -> Sequence[Value]:
