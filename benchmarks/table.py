@@ -43,6 +43,17 @@ def ratios_to_best(rows: Iterable[Row]) -> list[float]:
     return [best[1] for row in rows if row.suite in SUITES and (best := best_peer(row))]
 
 
+def means(rows: Sequence[Row]) -> str:
+    """The geometric mean of those ratios, of all workloads and of each suite."""
+    suites = dict.fromkeys(row.suite for row in rows)
+    found = {suite: ratios_to_best(r for r in rows if r.suite == suite) for suite in suites}
+    each = ", ".join(
+        f"{name} {geometric_mean(ratios):.2f}" for name, ratios in found.items() if ratios
+    )
+    ratios = ratios_to_best(rows)
+    return f"fastest peer over ours, {len(ratios)} workloads: {geometric_mean(ratios):.2f} ({each})"
+
+
 def short_of(row: Row) -> list[str]:
     """What is not reached, in words."""
     found = [f"failed: {row.failed}"] if row.failed else []
@@ -78,9 +89,8 @@ def report(rows: Sequence[Row], console: Console | None = None) -> bool:
     out = console or Console(width=170)
     out.print(table)
     short = [row for row in rows if short_of(row)]
-    ratios = ratios_to_best(rows)
-    if ratios:
-        out.print(f"fastest peer over ours, {len(ratios)} workloads: {geometric_mean(ratios):.2f}")
+    if ratios_to_best(rows):
+        out.print(means(rows))
     for row in short:
         out.print(f"[red]short[/red] {row.suite}: {row.name}: {'; '.join(short_of(row))}")
     return not short

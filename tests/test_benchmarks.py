@@ -57,6 +57,17 @@ def test_a_wrong_result_fails_the_report() -> None:
     assert "wrong: tilewright, error 5.0e-01" in console.export_text()
 
 
+def test_the_mean_is_said_of_all_workloads_and_of_each_suite() -> None:
+    rows = [
+        Row("a", {OURS: 1.0, "numpy": 2.0, "torch": 9.0}, suite="rows"),
+        Row("b", {OURS: 1.0, "numba": 0.5}, suite="memory"),
+        Row("alone", {OURS: 1.0}, suite="memory"),
+        Row("no workload", {OURS: 1.0, "numpy": 9.0}, suite="jit"),
+    ]
+    said = "fastest peer over ours, 2 workloads: 1.00 (rows 2.00, memory 0.50)"
+    assert table.means(rows) == said
+
+
 def test_what_fails_is_a_row_and_the_rest_goes_on() -> None:
     def rows() -> Iterator[Row]:
         yield Row("first", {OURS: 1.0})
