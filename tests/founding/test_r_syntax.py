@@ -210,7 +210,9 @@ def test_an_extent_of_scalars_is_what_they_make_it(
 
 @pytest.mark.parametrize("execution", [None, "interpret"])
 def test_a_result_may_have_the_extent_that_a_scalar_says(execution: str | None) -> None:
-    f = read("n: pl.INDEX", "t = pl.create_tensor([n - 2], dtype=pl.FP32, init_value=3.0)", "return t")
+    f = read(
+        "n: pl.INDEX", "t = pl.create_tensor([n - 2], dtype=pl.FP32, init_value=3.0)", "return t"
+    )
     compiled = ir.compile(settled(f), execution=execution)
     assert [compiled(n).tolist() for n in (2, 4)] == [[], [3.0, 3.0]]
     with pytest.raises(ShapeMismatch, match=r"a result would have shape \(-1,\)"):
@@ -230,6 +232,39 @@ def test_r_028_the_annotation_of_a_yield_is_a_check_as_any_other(region: str) ->
         read("x: pl.Tensor[[4], pl.FP32], n: pl.INDEX", *body)
     body[1] = body[1].replace("[8]", "[4]")
     settled(read("x: pl.Tensor[[4], pl.FP32], n: pl.INDEX", *body))
+
+
+ROWS = {
+    "load": ["t = pl.load(x, [0, 0], [16, 16], valid_shape=[n, 16])"],
+    "slice": ["t = pl.slice(pl.load(x, [0, 0], [16, 16]), [16, 16], [0, 0], valid_shape=[n, 16])"],
+    "set_validshape": ["t = pl.set_validshape(pl.load(x, [0, 0], [16, 16]), n, 16)"],
+    "subscript": ["t = x[0:n, :]"],
+    "annotation": [
+        "t: pl.Tile[[16, 16], pl.FP32, pl.Mem.Vec, pl.TileView(valid_shape=[n, 16])] = "
+        "pl.load(x, [0, 0], [16, 16])"
+    ],
+}
+
+
+@pytest.mark.parametrize("way", ROWS)
+@pytest.mark.parametrize("rest", ["o = pl.store(u, [0, 0], o)", "o = pl.assemble(o, u, [0, 0])"])
+def test_rows_that_a_run_counts_are_those_and_no_more(way: str, rest: str) -> None:
+    f = read(
+        "x: pl.Tensor[[16, 16], pl.FP32], n: pl.INDEX, o: pl.Out[pl.Tensor[[16, 16], pl.FP32]]",
+        *ROWS[way],
+        "u = pl.add(t, 1.0)",
+        rest if way != "subscript" else "o = pl.assemble(o, u, [0, 0])",
+        "return o",
+    )
+    for execution in (None, "interpret"):
+        compiled = ir.compile(settled(f), execution=execution)
+        for n in (-20, -1, 0, 5, 16):
+            out = np.zeros((16, 16), F32)
+            compiled(array(16, 16), n, out)
+            expected = np.where(np.arange(16)[:, None] < n, array(16, 16) + 1, 0)
+            np.testing.assert_array_equal(out, expected)
+        with pytest.raises(IndexError):
+            compiled(array(16, 16), 17, np.zeros((16, 16), F32))
 
 
 # ---- literals ------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from tilewright.ops.creation import iota as iota
 from tilewright.ops.creation import splat as splat
 from tilewright.ops.extents import DIM_OPS, as_dims, same_dim
 from tilewright.ops.regions import (
+    front,
     inside,
     point,
     region,
@@ -236,7 +237,7 @@ def load_numpy(
     if valid == shapes:
         return window.copy()
     result = np.zeros(shapes, tensor.dtype)
-    result[tuple(map(slice, valid))] = window
+    result[front(valid)] = window
     return result
 
 
@@ -331,10 +332,10 @@ def window_structure(
 
 def write_window(source: Any, offsets: Any, target: Any, valid: Any, atomic: AtomicType) -> Array:
     """`target`, written in place."""
-    filled = source.shape if valid is None else valid
+    filled = source.shape if valid is None else tuple(max(0, int(used)) for used in valid)
     window = (*[1] * (target.ndim - source.ndim), *filled)
     index = region(offsets, window, target.shape)
-    given = np.reshape(source[tuple(map(slice, filled))], window)
+    given = np.reshape(source[front(filled)], window)
     if atomic is AtomicType.Add:
         given = meaning_of(arith.add)(target[index], given)
     target[index] = given

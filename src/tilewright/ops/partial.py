@@ -19,7 +19,7 @@ from tilewright.ir.structure import AxisKind, Read, Structure, domain, identity_
 from tilewright.ir.types import Shape, Type, render_dims
 from tilewright.ops import arith
 from tilewright.ops.adapt import described, paired, publish
-from tilewright.ops.regions import inside
+from tilewright.ops.regions import front, inside
 from tilewright.ops.rules import (
     computed_type,
     meaning_of,
@@ -87,7 +87,7 @@ def partial(word: OpDef[..., Value]) -> Callable[[Callable[P, Value]], OpDef[P, 
 def region_mask(shape: tuple[int, ...], valid: tuple[int, ...]) -> Array:
     """True inside the region."""
     mask = np.zeros(shape, np.bool_)
-    mask[tuple(map(slice, valid))] = True
+    mask[front(valid)] = True
     return mask
 
 

@@ -97,16 +97,24 @@ def inside(dims: Sequence[Any], valid: Shape, shape: Shape) -> tuple[Constraint,
 def region(
     offsets: Sequence[Any], extents: Sequence[Any], shape: Sequence[int]
 ) -> tuple[slice, ...]:
-    """The numpy index of a window; raises IndexOutOfBounds when it leaves an array of `shape`."""
+    """The numpy index of a window; raises IndexOutOfBounds when it leaves an array of `shape`.
+
+    A window of a negative extent is empty.
+    """
     index: list[slice] = []
     for axis, (offset, extent, bound) in enumerate(zip(offsets, extents, shape, strict=True)):
-        start, stop = int(offset), int(offset) + int(extent)
+        start, stop = int(offset), int(offset) + max(0, int(extent))
         if extent > 0 and not 0 <= start <= stop <= bound:
             raise IndexOutOfBounds(
                 f"elements {start} to {stop - 1} of axis {axis}, which has {bound} elements"
             )
-        index.append(slice(start, stop))
+        index.append(slice(start, stop) if extent > 0 else slice(0))
     return tuple(index)
+
+
+def front(extents: Sequence[Any]) -> tuple[slice, ...]:
+    """The numpy index of a window at the origin."""
+    return tuple(slice(max(0, int(extent))) for extent in extents)
 
 
 def point(indices: Sequence[Any], shape: Sequence[int]) -> tuple[int, ...]:

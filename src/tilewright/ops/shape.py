@@ -36,7 +36,7 @@ from tilewright.ir.types import (
 from tilewright.ops import arith
 from tilewright.ops.cast import bitcast
 from tilewright.ops.extents import as_dims, same_dim, same_dims
-from tilewright.ops.regions import inside, region, require_valid, require_window
+from tilewright.ops.regions import front, inside, region, require_valid, require_window
 from tilewright.ops.rules import (
     Offsets,
     is_fully_valid,
@@ -513,7 +513,7 @@ def set_valid_type(x: Value, valid_shape: Sequence[Value]) -> Type:
 @set_valid.reference
 def set_valid_numpy(x: Any, valid_shape: Any) -> Array:
     for used, extent in zip(valid_shape, x.shape, strict=True):
-        if not 0 <= used <= extent:
+        if used > extent:
             raise IndexOutOfBounds(f"set_validshape: {used} of {extent} elements")
     return x
 
@@ -555,7 +555,7 @@ def fillpad_type(x: Value, *, fill: int | float, valid: Shape, keep_valid: bool)
 @fillpad.reference
 def fillpad_numpy(x: Any, *, fill: int | float, valid: Any, keep_valid: bool) -> Array:
     result = np.full_like(x, fill)
-    window = tuple(map(slice, valid))
+    window = front(valid)
     result[window] = x[window]
     return result
 
