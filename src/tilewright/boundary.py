@@ -53,9 +53,9 @@ def _chain(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """True in this package, in what dataclasses write for it, and in decorators of contextlib."""
+    """True in this package, in what dataclasses write for it, and in decorators of the library."""
     module = str(frame.f_globals.get("__name__"))
-    return module.partition(".")[0] in ("tilewright", "contextlib")
+    return module.partition(".")[0] in ("tilewright", "contextlib", "functools")
 
 
 def deprecate(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import linecache
 import unicodedata
 from collections import OrderedDict
@@ -58,8 +59,12 @@ class Span(NamedTuple):
         return " " * display_width(before) + "^" * max(1, display_width(token))
 
 
+_SHOWN = {ord("\t"): _TAB} | dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), " ")
+"""What a terminal would obey is shown as a space."""
+
+
 def _shown(line: str) -> str:
-    return line.rstrip("\r\n").replace("\t", _TAB)
+    return line.rstrip("\r\n").translate(_SHOWN)
 
 
 def display_width(text: str) -> int:
@@ -77,10 +82,15 @@ def _cells(char: str) -> int:
 
 def remember(file: str, text: str) -> None:
     """Keep the lines of a text that is in no file, so that snippets can show it."""
-    _texts[file] = text.splitlines(keepends=True)
+    _texts[file] = split_lines(text)
     _texts.move_to_end(file)
     while len(_texts) > _REMEMBERED:
         _texts.popitem(last=False)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text as Python counts them: a form feed, for instance, ends none."""
+    return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
 def source_lines(file: str) -> Sequence[str]:
@@ -109,7 +119,7 @@ class SourceText:
     def lines(self) -> list[str]:
         """The lines of the text."""
         if self._lines is None:
-            self._lines = self._text.splitlines()
+            self._lines = split_lines(self._text)
         return self._lines
 
     def segment(self, node: ast.expr) -> str | None:

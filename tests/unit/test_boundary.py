@@ -68,12 +68,38 @@ def gives_wrong_shape() -> None:
     double(X[0, :63].copy(), X[0].copy())
 
 
+def decorates_a_lambda() -> None:
+    pl.jit(lambda x: x)
+
+
+def decorates_a_generator() -> None:
+    @pl.jit.incore(level=pl.Level.AIV)
+    def bad(x: pl.Tensor):
+        yield x
+
+
+def calls_an_entry_without_source() -> None:
+    names: dict[str, Any] = {"pl": pl}
+    exec("@pl.jit\ndef bad(x: pl.Tensor): return x\n", names)
+    names["bad"](X)
+
+
 def reads_text() -> None:
     pl.parse("import tilewright.language as pl\n@pl.function\ndef f(x: pl.Nothing): return x\n")
 
 
 @pytest.mark.parametrize(
-    "fails", [declares_function, declares_program, calls_entry, gives_wrong_shape, reads_text]
+    "fails",
+    [
+        declares_function,
+        declares_program,
+        calls_entry,
+        gives_wrong_shape,
+        decorates_a_lambda,
+        decorates_a_generator,
+        calls_an_entry_without_source,
+        reads_text,
+    ],
 )
 def test_a_traceback_shows_the_author_and_one_way_in(fails: Callable[[], None]) -> None:
     names = functions(refused(fails))

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from tilewright.source import SourceText, Span, display_width, join, remember
 
 
@@ -28,6 +30,21 @@ def test_carets_stand_under_the_token_behind_wide_characters_and_tabs() -> None:
     shown, carets = rows[0][1], rows[1][1]
     assert shown == "    漢字 = bad"
     assert carets == " " * display_width("    漢字 = ") + "^^^"
+
+
+@pytest.mark.parametrize("mark", ["\f", "\v", "\x1c", "\x85", "\u2028"])
+def test_only_what_ends_a_line_for_python_ends_one(mark: str) -> None:
+    text = f"'a{mark}é'\nx = y\n"
+    name = next(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and n.id == "y")
+    source = SourceText(f"<mark {mark!r}>", text)
+    remember(source.file, text)
+    assert source.span(name)[1:3] == (2, 5) and source.segment(name) is None
+    assert source.span(name).snippet(context=0) == [(2, "x = y"), (None, "    ^")]
+
+
+def test_what_a_terminal_would_obey_is_not_shown() -> None:
+    remember("<escape>", "\x1b[2J = \x9b x\n")
+    assert Span("<escape>", 1, 10, 1, 11).snippet()[0] == (1, " [2J =   x")
 
 
 def test_a_span_of_several_lines_is_underlined_to_the_end_of_its_first() -> None:

@@ -1,7 +1,8 @@
 """From a live function or class to its AST, in the coordinates of the author's file.
 
 A file is read and parsed once, however many kernels it holds; the cached tree is shared and must
-not be changed. Sources that `exec` or a notebook leaves in `linecache` work like files.
+not be changed. Sources that `exec` or a notebook leaves in `linecache` work like files, and so do
+those that the loader of a module has, such as an archive's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import ast
 import functools
 import inspect
 import linecache
+import sys
 import textwrap
+import tokenize
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
@@ -91,10 +94,13 @@ def _blocks(kind: type[ast.AST]) -> tuple[str, ...]:
     )
 
 
-def parse_file(file: str) -> ParsedFile | None:
-    """The shared, read-only parse of a file; None when it has no source or does not parse."""
+def parse_file(file: str, names: dict[str, Any] | None = None) -> ParsedFile | None:
+    """The shared, read-only parse of a file; None when it has no source or does not parse.
+
+    `names` are the globals of its module, whose loader may have a source that is in no file.
+    """
     linecache.checkcache(file)
-    text = "".join(linecache.getlines(file))
+    text = "".join(linecache.getlines(file, names))
     return _parse_file(file, text) if text else None
 
 
@@ -111,14 +117,15 @@ def capture_function(function: Callable[..., Any]) -> CapturedFunction:
             f"Cannot read the source of {function!r}: it is not a Python function",
             hint="Decorate a function written with 'def'.",
         )
-    found = _find_in_file(plain.__code__) or _find_block(plain)
+    code = plain.__code__
+    found = _find_in_file(code, plain.__globals__) or _find_block(plain)
     if found is None:
-        raise _no_source(plain.__name__, plain.__code__.co_filename)
+        raise _no_source(plain.__name__, code.co_filename, code.co_firstlineno)
     return found
 
 
-def _find_in_file(code: CodeType) -> CapturedFunction | None:
-    parsed = parse_file(code.co_filename)
+def _find_in_file(code: CodeType, names: dict[str, Any]) -> CapturedFunction | None:
+    parsed = parse_file(code.co_filename, names)
     if parsed is None:
         return None
     candidates = parsed.functions.get(code.co_firstlineno, [])
@@ -144,12 +151,28 @@ def _find_block(function: FunctionType) -> CapturedFunction | None:
     return CapturedFunction(body[0], SourceText(file, text, first_line=first, indent=indent))
 
 
-def _no_source(name: str, file: str) -> SourceUnavailable:
+def _no_source(name: str, file: str, line: int | None = None) -> SourceUnavailable:
     return SourceUnavailable(
         f"cannot retrieve source code of '{name}' (defined in {file})",
-        hint="Kernels are read from source: define them in a file or a notebook cell, "
-        "not at an interactive prompt or in a bare exec().",
+        hint=_why_no_source(name, file, line),
     )
+
+
+def _why_no_source(name: str, file: str, line: int | None) -> str:
+    if file.startswith("<"):
+        return (
+            "Kernels are read from source: define them in a file or a notebook cell, not at an "
+            "interactive prompt, behind 'python -c' or in a bare exec()."
+        )
+    try:
+        with tokenize.open(file) as opened:
+            opened.read()
+    except OSError as error:
+        return f"Kernels are read from source: keep the file where it was ({error.strerror})."
+    except (SyntaxError, ValueError) as error:
+        return f"Save the file as UTF-8, or name its encoding in its first line ({error})."
+    place = "" if line is None else f" in line {line}"
+    return f"There is no such definition{place} any more: import the file anew after changing it."
 
 
 @contextmanager
@@ -177,13 +200,15 @@ def _deepest(node: ast.AST) -> tuple[Any, int]:
     return found
 
 
-def capture_class(cls: type, methods: list[FunctionType], file: str | None = None) -> CapturedClass:
+def capture_class(
+    cls: type, methods: list[FunctionType], frame: FrameType | None = None
+) -> CapturedClass:
     """The class statement that made `cls`, found by the lines of the functions in its body.
 
-    `file` is where to look for a class without functions. Raises ParserSyntaxError naming every
+    `frame` is where a class without functions stands. Raises ParserSyntaxError naming every
     candidate line when several definitions fit equally well.
     """
-    home = _file_name(cls, methods, file)
+    home = _file_name(cls, methods, frame)
     parsed = _file_of_class(cls, methods, home)
     if parsed is None:
         raise _no_source(cls.__name__, home)
@@ -195,11 +220,11 @@ def capture_class(cls: type, methods: list[FunctionType], file: str | None = Non
     return CapturedClass(candidates[0], parsed.source)
 
 
-def _file_name(cls: type, methods: list[FunctionType], file: str | None) -> str:
+def _file_name(cls: type, methods: list[FunctionType], frame: FrameType | None) -> str:
     if methods:
         return methods[0].__code__.co_filename
-    if file:
-        return file
+    if frame is not None:
+        return frame.f_code.co_filename
     try:
         return inspect.getfile(cls)
     except (TypeError, OSError):
@@ -207,9 +232,10 @@ def _file_name(cls: type, methods: list[FunctionType], file: str | None) -> str:
 
 
 def _file_of_class(cls: type, methods: list[FunctionType], home: str) -> ParsedFile | None:
+    names = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else None
     files = dict.fromkeys([method.__code__.co_filename for method in methods])
     for file in [*files, home]:
-        parsed = parse_file(file)
+        parsed = parse_file(file, names)
         if parsed is not None and cls.__name__ in parsed.classes:
             return parsed
     return None

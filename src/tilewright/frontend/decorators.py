@@ -169,7 +169,7 @@ def _read_program(cls: Any, frame: FrameType, strict_ssa: bool) -> Program:
     members = [item for item in vars(cls).values() if isinstance(item, PendingMethod)]
     _require_decorated(cls)
     functions = [member.function for member in members]
-    found = capture.capture_class(cls, functions, frame.f_code.co_filename)
+    found = capture.capture_class(cls, functions, frame)
     require_plain_body(found.node, found.source)
     snapshot = Snapshot()
     sources: list[FunctionSource] = []

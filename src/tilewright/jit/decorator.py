@@ -456,11 +456,11 @@ def _require_plain(func: FunctionType) -> None:
 
 def _applied(func: Any, make: Callable[[Any], JITFunction]) -> Any:
     """A decorator used with or without arguments."""
-    return make if func is None else make(func)
+    return public_entry(make) if func is None else make(func)
 
 
 def _frame() -> FrameType:
-    return sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    return sys._getframe(3)  # pyright: ignore[reportPrivateUsage]
 
 
 class Jit:
@@ -470,12 +470,14 @@ class Jit:
     rebinding one makes the next request compile another.
     """
 
+    @public_entry
     def __call__(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
         """An entry: an orchestration that Python calls."""
         frame = _frame()
         options = Options(FunctionKind.Orchestration, auto_scope=auto_scope)
         return _applied(func, lambda f: _decorate(f, "entry", options, frame))
 
+    @public_entry
     def host(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
         """A host orchestrator, which may call entries."""
         frame = _frame()
@@ -484,30 +486,35 @@ class Jit:
         )
         return _applied(func, lambda f: _decorate(f, "host", options, frame))
 
+    @public_entry
     def incore(self, func: Any = None, /, *, level: Level | None = None) -> Any:
         """A kernel on a core, called by entries."""
         frame = _frame()
         options = Options(FunctionKind.InCore, level)
         return _applied(func, lambda f: _decorate(f, "incore", options, frame))
 
+    @public_entry
     def inline(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
         """A helper whose statements are read in place at each call."""
         frame = _frame()
         options = Options(FunctionKind.Inline, auto_scope=auto_scope)
         return _applied(func, lambda f: _decorate(f, "inline", options, frame))
 
+    @public_entry
     def opaque(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
         """A function of its own, of no particular type."""
         frame = _frame()
         options = Options(FunctionKind.Opaque, auto_scope=auto_scope)
         return _applied(func, lambda f: _decorate(f, "opaque", options, frame))
 
+    @public_entry
     def graph(self, func: Any = None, /, *, auto_scope: bool = True) -> Any:
         """A recordable orchestration fragment."""
         frame = _frame()
         options = Options(FunctionKind.Graph, auto_scope=auto_scope)
         return _applied(func, lambda f: _decorate(f, "graph", options, frame))
 
+    @public_entry
     def extern(
         self,
         *,
@@ -550,7 +557,7 @@ class Jit:
             sources = tuple(Sources(path, folders) for path in paths)
             return _decorate(func, "extern", options, frame, facts, sources)
 
-        return make
+        return public_entry(make)
 
     def __repr__(self) -> str:
         return "pl.jit"

@@ -1,8 +1,12 @@
 """Functions and classes are found where the author wrote them."""
 
 import ast
+import importlib
 import linecache
 import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -65,6 +69,54 @@ def test_a_function_without_source_is_refused_with_advice() -> None:
             kind, match=r"(?s)cannot retrieve source code of 'k'.*interactive prompt"
         ):
             capture.capture_function(names["k"])
+
+
+LOST = "def k(x):\n    return x\n\nclass C:\n    def m(self): ...\n"
+
+
+def gone(file: Path) -> None:
+    file.unlink()
+
+
+def changed(file: Path) -> None:
+    file.write_text("# shorter\n")
+
+
+def in_another_encoding(file: Path) -> None:
+    file.write_bytes(b"# \xe9\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (gone, "keep the file where it was (No such file or directory)"),
+        (changed, "There is no such definition in line 1 any more"),
+        (in_another_encoding, "Save the file as UTF-8"),
+    ],
+)
+def test_a_source_that_is_lost_is_said_to_be(
+    change: Callable[[Path], None], hint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "lost.py"
+    names: dict[str, Any] = {}
+    exec(compile(LOST, str(file), "exec"), names)
+    file.write_text(LOST)
+    change(file)
+    with pytest.raises(ParserSyntaxError) as raised:
+        capture.capture_function(names["k"])
+    assert hint in str(raised.value)
+    with pytest.raises(ParserSyntaxError, match="cannot retrieve source code of 'C'"):
+        capture.capture_class(names["C"], methods(names["C"]))
+
+
+def test_sources_in_an_archive_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "kernels.zip", "w") as archive:
+        archive.writestr("archived_kernels.py", LOST)
+    monkeypatch.syspath_prepend(str(tmp_path / "kernels.zip"))
+    module = importlib.import_module("archived_kernels")
+    assert capture.capture_function(module.k).span.line == 1
+    found = capture.capture_class(module.C, methods(module.C))
+    assert (found.node.lineno, found.source.lines[3]) == (4, "class C:")
 
 
 def test_a_builtin_is_refused() -> None:
