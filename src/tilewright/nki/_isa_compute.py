@@ -14,13 +14,13 @@ from tilewright.errors.nki_instructions import (
     INT32_ENGINE,
     UNSUPPORTED_OP,
 )
-from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import reshaped_to
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
+from tilewright.nki._accumulators import registers, run_command, write_tile
 from tilewright.nki._enums import engine as engines
 from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._operands import (
@@ -39,7 +39,6 @@ from tilewright.nki._operands import (
     scalar_or_vector,
     tile_value,
 )
-from tilewright.ops import creation
 from tilewright.ops import elementwise as ew
 from tilewright.ops.nki_alu import (
     ARITHMETIC,
@@ -96,15 +95,17 @@ def tensor_tensor(
 
 
 def _pair_engine(name: str, operands: Any, engine: engines) -> engines:
-    """The engine that computes; powers, and exact sums and products of int32, have one only."""
+    """The engine that computes; powers and exact arithmetic of int32 have one only."""
     exact = all(operand.root.dtype is INT32 for operand in operands)
     if name == "power" and engine is engines.unknown:
         return engines.gpsimd
     if name == "power" and engine is not engines.gpsimd:
         raise refusal(ENGINE_OPS, op=current_api(), op0=name, op1=None, engine=engine.name)
-    if exact and name in ("add", "multiply") and engine not in (engines.unknown, engines.gpsimd):
+    if not exact or name not in ("add", "subtract", "multiply"):
+        return engine
+    if engine not in (engines.unknown, engines.gpsimd):
         raise refusal(INT32_ENGINE, op=current_api(), op0=name, engine=engine.name)
-    return engine
+    return engines.gpsimd
 
 
 @nki_op("nisa.scalar_tensor_tensor")
@@ -224,11 +225,6 @@ def _write_reduction(
     write_tile(target, total)
 
 
-def write_tile(target: nki_tensor, value: Value, mask: Any = None) -> None:
-    """Writes a value to an on-chip tile, converted and reshaped."""
-    trace_access.assign(nki_ctx().sema, target, result_tile(value, target.root.dtype, mask))
-
-
 # ---------------------------------------------------------------------------- activation
 
 
@@ -265,12 +261,9 @@ def activation_reduce(
     dtype: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """`op(data * scale + bias)`; its reduction along the free axes is written to `reduce_res`."""
-    name = operation_name(reduce_op, ("add", "maximum", "minimum", "multiply"))
-    if name != "add" and "activation_reduce.any_op" not in nki_ctx().device.instructions:
-        raise refusal(UNSUPPORTED_OP, op="activation_reduce", given=name)
+    """`activation` with `reduce_cmd.reset_reduce`: `reduce_res` is the reduction of this tile."""
     value = _activated(op, data, bias, scale, mask)
-    _write_reduction(value, data, name, reduce_res, mask)
+    _accumulate(value, data, reduce_op, reduce_res, commands.reset_reduce, mask)
     return result_tile(value, result_dtype(dtype, data), mask)
 
 
@@ -316,30 +309,14 @@ def _accumulate(
     if command is commands.idle and target is None:
         return
     name = "add" if op is None else operation_name(op, ("add", "maximum", "minimum", "multiply"))
-    registers = accumulator("activation")
-    rows = data.shape[0]
-    if command in (commands.reduce, commands.reset_reduce):
-        axes = tuple(range(1, data.ndim))
+    if name != "add" and "activation_reduce.any_op" not in nki_ctx().device.instructions:
+        raise refusal(UNSUPPORTED_OP, op=current_api(), given=name)
+    rows, axes = data.shape[0], tuple(range(1, data.ndim))
+    if command is not commands.idle:
         total = reduce_axes(name, masked_value(value, data.shape, mask, name), axes)
-        total = reshaped_to(total, (rows, 1))
-        if command is commands.reduce:
-            total = apply(name, tile_value(registers[0:rows], FP32), total)
-        write_tile(registers[0:rows], total)
-    elif command is commands.reset:
-        write_tile(
-            registers, creation.full(shape=registers.shape, dtype=FP32, value=0.0, space=SBUF)
-        )
+        run_command("activation", name, reshaped_to(total, (rows, 1)), rows, command)
     if target is not None:
-        write_tile(target, tile_value(registers[0:rows], FP32))
-
-
-def accumulator(name: str) -> nki_tensor:
-    """The reduction registers that instructions of one kind share in a kernel."""
-    ctx = nki_ctx()
-    found = ctx.registers.get(name)
-    if found is None:
-        found = ctx.registers[name] = ctx.outermost_tile((ctx.device.pmax, 1), FP32)
-    return found
+        write_tile(target, tile_value(registers("activation", rows), FP32))
 
 
 # ---------------------------------------------------------------------------- one tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.dtypes import INT32
+from tilewright.dtypes import INT32, UINT16
 from tilewright.errors.nki_instructions import VALID_SIZE
 from tilewright.frontend.trace.access import reshaped_to
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
@@ -15,6 +15,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._matmul import matrix
 from tilewright.nki._operands import (
+    require_dtypes,
     require_integer,
     require_same_partitions,
     require_tile,
@@ -28,6 +29,8 @@ from tilewright.ops import elementwise as ew
 CORE = 16
 """Partitions that share their indices."""
 SIZES = (1, 2, 4, 8, 16, 32)
+INDICES = 4096
+"""Indices that a core reads."""
 
 
 @nki_op("nl.gather_flattened")
@@ -55,14 +58,16 @@ def local_gather(
 ) -> nki_tensor:
     """In each core of 16 partitions, the groups of elements that the core's indices name.
 
-    The indices of a core are read partition first; all of its partitions use all of them.
+    The indices, uint16 and up to 4096 of a core, are read partition first; all of its partitions
+    use all of them, or the first `num_valid_indices`.
     """
     require_same_partitions(require_tile(src_buffer, "src_buffer"), require_tile(index, "index"))
+    require_dtypes(index, "index", (UINT16,))
     _require_sizes(src_buffer, num_elem_per_idx)
     source, places = matrix(src_buffer), matrix(index)
     rows = [_core_rows(places[base : base + CORE]) for base in range(0, source.shape[0], CORE)]
     chosen = shape.concat(tuple(rows), axis=0) if len(rows) > 1 else rows[0]
-    count = CORE * places.shape[1] if num_valid_indices is None else num_valid_indices
+    count = _valid_count(CORE * places.shape[1], num_valid_indices)
     chosen = _expanded(
         _first(chosen, source.shape[0], count), source.shape[0], count, num_elem_per_idx
     )
@@ -77,6 +82,17 @@ def _require_sizes(source: nki_tensor, size: int) -> None:
     if source.shape[0] % CORE:
         fields = {"name": "the number of partitions", "given": source.shape[0]}
         raise refusal(VALID_SIZE, op="local_gather", supported="a multiple of 16", **fields)
+
+
+def _valid_count(given: int, wanted: int | None) -> int:
+    """How many of the indices of a core are used."""
+    if given > INDICES:
+        fields = {"name": "the number of indices of a core", "given": given}
+        raise refusal(VALID_SIZE, op="local_gather", supported=f"up to {INDICES}", **fields)
+    if wanted is not None and not 1 <= wanted <= given:
+        fields = {"name": "num_valid_indices", "given": wanted, "supported": f"1 to {given}"}
+        raise refusal(VALID_SIZE, op="local_gather", **fields)
+    return given if wanted is None else wanted
 
 
 def _core_rows(places: nki_tensor) -> Value:

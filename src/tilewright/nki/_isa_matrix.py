@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tilewright.dtypes import BF16, FP16, FP32, TF32, DType
+from tilewright.dtypes import BF16, BOOL, FP16, FP32, TF32, DType
 from tilewright.errors.nki_instructions import (
     EXACT_ARCH,
     PAR_REDUCE_DTYPE,
     PAR_REDUCE_OP,
     REDUCE_DTYPE,
     REDUCE_NEGATE,
-    SUPPORTED_DTYPES,
     TRANSPOSE_IN_ALLOCATION,
     VALID_SIZE,
 )
 from tilewright.errors.nki_tensors import MATMUL_SHAPES
 from tilewright.frontend.trace.access import reshaped_to
-from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.loops import SequentialRange
+from tilewright.frontend.trace.masks import carried, transposed, without_axes
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.types import ShapedType
+from tilewright.nki._accumulators import write_tile
 from tilewright.nki._enums import engine as engines
-from tilewright.nki._isa_compute import BINARY, combined, result_dtype_like, write_tile
+from tilewright.nki._isa_compute import BINARY, combined, result_dtype_like
 from tilewright.nki._matmul import matrix, product, require_limit, require_matrix
 from tilewright.nki._operands import (
     free_axes,
@@ -33,8 +36,10 @@ from tilewright.nki._operands import (
     operand_value,
     operation_name,
     reduced_shape,
+    require_dtypes,
     require_engine,
     require_same_elements,
+    require_sbuf,
     require_tile,
     result_dtype,
     result_tile,
@@ -42,11 +47,11 @@ from tilewright.nki._operands import (
     tile_value,
 )
 from tilewright.nki._reduce import inner_dtype
-from tilewright.ops import creation, scan, shape
+from tilewright.ops import creation, gather, reduce, scan, shape
 from tilewright.ops import elementwise as ew
-from tilewright.ops.nki_alu import REDUCIBLE, is_bitvec, reduce_axes
-from tilewright.ops.nki_dtypes import FP8, NAMES
-from tilewright.ops.nki_math import square, times
+from tilewright.ops.nki_alu import REDUCIBLE, is_bitvec, only_where, reduce_axes
+from tilewright.ops.nki_dtypes import FP8
+from tilewright.ops.nki_math import number, square, times
 
 MATRIX_DTYPES = (FP32, FP16, BF16, TF32, *FP8)
 PARTITION_REDUCIBLE = ("add", "maximum", "bitwise_or", "bitwise_and")
@@ -79,11 +84,16 @@ def nc_matmul(
 ) -> nki_tensor:
     """stationary.T @ moving, [K, M] and [K, N], accumulated in FP32 in PSUM.
 
-    K and M are at most 128, N at most 512. With `is_transpose` the bits of `stationary` are moved.
+    K and M are at most 128, N at most 512. `mask` is one of `moving`: rows of K where it does not
+    hold are left out. `tile_size`, with `tile_position`, is the part of the engine that is used: K
+    rows and M columns fit in it. With `is_transpose`, `moving` has a single 1 in each column, and
+    the bits of the rows of `stationary` that they name are moved. Compiled and interpreted elements
+    differ by at most K * 2^-23 * (|stationary|.T @ |moving|); see `matmul.matmul`.
     """
     for name, operand in (("stationary", stationary), ("moving", moving)):
         require_matrix(require_tile(operand, name), name)
-        _require_matrix_dtype(name, operand)
+        require_sbuf(operand, name)
+        require_dtypes(operand, name, MATRIX_DTYPES)
     _require_mode(kwargs.get("perf_mode"))
     if stationary.shape[0] != moving.shape[0]:
         shapes = {"left": list(stationary.shape), "right": list(moving.shape), "note": ""}
@@ -91,25 +101,44 @@ def nc_matmul(
     device = nki_ctx().device
     require_limit(stationary, "stationary", 1, device.stationary_fmax, "free")
     require_limit(moving, "moving", 1, device.moving_fmax, "free")
-    for name, extents in (("tile_position", tile_position), ("tile_size", tile_size)):
-        if any(extent % TILE_STEP for extent in extents) or bool(tile_position) != bool(tile_size):
-            wanted = "given together with the other, in multiples of 32"
-            raise refusal(VALID_SIZE, op="nc_matmul", name=name, given=extents, supported=wanted)
-    result = product(stationary, moving, True)
-    return result.astype(stationary.dtype) if is_transpose else result
+    _require_place(tile_position, tile_size, stationary.shape)
+    if is_transpose:
+        return _moved(stationary, moving, mask)
+    return product(stationary, moving, True, mask)
+
+
+def _require_place(position: Sequence[int], size: Sequence[int], wanted: Sequence[int]) -> None:
+    """Refuses a part of the engine that does not exist, or is too small for `wanted`."""
+    if not position and not size:
+        return
+    limit, pairs = nki_ctx().device.pmax, tuple(zip(position, size, wanted))
+    known = len(position) == len(size) == len(pairs) == 2
+    if not known or any(extent % TILE_STEP for extent in (*position, *size)):
+        given = f"{position} with tile_size {size}"
+        supported = "two multiples of 32, and two of tile_size"
+    elif any(start < 0 or start + count > limit for start, count, _ in pairs):
+        given, supported = f"{position} with tile_size {size}", f"within {limit} x {limit}"
+    elif any(needed > count for _, count, needed in pairs):
+        given, supported = f"with tile_size {size}", f"a tile_size of {list(wanted)} or more"
+    else:
+        return
+    name = "tile_position"
+    raise refusal(VALID_SIZE, op="nc_matmul", name=name, given=given, supported=supported)
+
+
+def _moved(stationary: nki_tensor, moving: nki_tensor, mask: Any) -> nki_tensor:
+    """The rows of `stationary` that the ones in the columns of `moving` stand in, as columns."""
+    rows = reduce.argmax(tile_value(moving, FP32), axes=(0,), keepdims=False)
+    value = gather.take(tile_value(stationary, stationary.root.dtype), rows, axis=0)
+    tile = result_tile(shape.transpose(value, perm=(1, 0)), stationary.root.dtype)
+    tile.root.mask = carried(mask, (None, 1), 2)
+    return in_psum(tile)
 
 
 def _require_mode(mode: Any) -> None:
     device = nki_ctx().device
     if "double_row" in str(mode) and "nc_matmul.double_row" not in device.instructions:
         raise refusal(EXACT_ARCH, op=f"nc_matmul with {mode}", wanted="trn2", given=device.name)
-
-
-def _require_matrix_dtype(name: str, x: nki_tensor) -> None:
-    if x.root.dtype not in MATRIX_DTYPES:
-        supported = ", ".join(NAMES[dtype] for dtype in MATRIX_DTYPES)
-        fields = {"given": x.dtype, "target": nki_ctx().device.name, "supported": supported}
-        raise refusal(SUPPORTED_DTYPES, op=current_api(), name=name, **fields)
 
 
 @nki_op("nisa.nc_transpose")
@@ -136,7 +165,7 @@ def nc_transpose(
         require_limit(plain, "data", axis, limit, dimension)
     value = shape.transpose(tile_value(plain, data.root.dtype, mask), perm=(1, 0))
     on_vector = engine is engines.vector or (engine is engines.unknown and small)
-    tile = result_tile(value, result_dtype_like(dtype, data))
+    tile = result_tile(value, result_dtype_like(dtype, data), transposed(mask))
     return tile if on_vector else in_psum(tile)
 
 
@@ -173,7 +202,8 @@ def tensor_reduce(
     total = reduce_axes(name, value, axes)
     total = ew.neg(total) if negate else total
     total = reshaped_to(total, reduced_shape(data, axes, keepdims))
-    return result_tile(total, result_dtype(dtype, data))
+    where = without_axes(mask, data.ndim, axes, keepdims=keepdims)
+    return result_tile(total, result_dtype(dtype, data), where)
 
 
 @nki_op("nisa.tensor_partition_reduce")
@@ -189,7 +219,8 @@ def tensor_partition_reduce(
         raise refusal(PAR_REDUCE_DTYPE, op0=name, given=data.dtype)
     inside = data.root.dtype if is_bitvec(name) else inner_dtype(name, data.root.dtype)
     value = masked_value(tile_value(data, inside, mask), data.shape, mask, name)
-    return result_tile(reduce_axes(name, value, (0,)), result_dtype(dtype, data), None)
+    where = without_axes(mask, data.ndim, (0,), keepdims=True)
+    return result_tile(reduce_axes(name, value, (0,)), result_dtype(dtype, data), where)
 
 
 @nki_op("nisa.tensor_tensor_scan")
@@ -256,40 +287,68 @@ def broadcast_column(value: Value, rows: int) -> Value:
 
 @nki_op("nisa.bn_stats")
 def bn_stats(data: nki_tensor, *, mask: Any = None, dtype: Any = None, **kwargs: Any) -> nki_tensor:
-    """(count, mean, variance * count) of the even, then of the odd free elements: [P, 6]."""
+    """(count, mean, variance * count) of the even, then of the odd free elements: [P, 6].
+
+    Elements where the mask does not hold do not count; of none, all three are 0.
+    """
     plain = matrix(require_tile(data, "data"))
     require_limit(plain, "data", 1, nki_ctx().device.bn_stats_fmax, "free")
-    parts = [part for start in (0, 1) for part in _statistics(plain, start)]
+    chosen = None if mask is None else masked_tile(mask, data, plain)
+    parts = [part for start in (0, 1) for part in _statistics(plain, chosen, start)]
     whole = shape.concat(tuple(parts), axis=1)
-    return result_tile(whole, result_dtype(dtype, data), mask)
+    where = without_axes(mask, data.ndim, range(1, data.ndim), keepdims=False)
+    return result_tile(whole, result_dtype(dtype, data), where)
 
 
-def _statistics(x: nki_tensor, start: int) -> list[Value]:
-    count = len(range(start, x.shape[1], 2))
-    rows = (x.shape[0], 1)
-    if not count:
-        zero = creation.full(shape=rows, dtype=FP32, value=0.0, space=MemorySpace.Sbuf)
-        return [zero, zero, zero]
-    value = tile_value(x[:, slice(start, start + 2 * count - 1, 2)], FP32)
-    mean = times(reduce_axes("add", value, (1,)), 1.0 / count)
-    spread = reduce_axes("add", square(ew.sub(value, mean)), (1,))
-    number = creation.full(shape=rows, dtype=FP32, value=float(count), space=MemorySpace.Sbuf)
-    return [number, mean, spread]
+def masked_tile(mask: Any, data: nki_tensor, plain: nki_tensor) -> nki_tensor:
+    """Where a mask of `data` holds, as a tile in the shape of its matrix."""
+    sema = nki_ctx().sema
+    return sema.tile(reshaped_to(mask_tile(sema, mask, data.shape), plain.shape))
+
+
+def _statistics(x: nki_tensor, chosen: nki_tensor | None, start: int) -> list[Value]:
+    """Count, mean and variance * count of every second column, where it is chosen."""
+    size = len(range(start, x.shape[1], 2))
+    number_of = creation.full(
+        shape=(x.shape[0], 1), dtype=FP32, value=float(size), space=MemorySpace.Sbuf
+    )
+    if not size:
+        return [number_of, number_of, number_of]
+    columns = (slice(None), slice(start, start + 2 * size - 1, 2))
+    value = tile_value(x[columns], FP32)
+    if chosen is None:
+        mean = times(reduce_axes("add", value, (1,)), 1.0 / size)
+        return [number_of, mean, reduce_axes("add", square(ew.sub(value, mean)), (1,))]
+    holds = tile_value(chosen[columns], BOOL)
+    count = reduce_axes("add", ew.cast(holds, dtype=FP32), (1,))
+    total = reduce_axes("add", only_where(holds, value, "add"), (1,))
+    mean = ew.div(total, ew.max_(count, number(count, 1.0)))
+    squares = only_where(holds, square(ew.sub(value, mean)), "add")
+    return [count, mean, reduce_axes("add", squares, (1,))]
 
 
 @nki_op("nisa.bn_aggr")
 def bn_aggr(data: nki_tensor, *, mask: Any = None, dtype: Any = None, **kwargs: Any) -> nki_tensor:
-    """(mean, variance) of groups given as (count, mean, variance * count): [P, 3 n] -> [P, 2]."""
+    """(mean, variance) of groups given as (count, mean, variance * count): [P, 3 n] -> [P, 2].
+
+    Groups where the mask does not hold do not count.
+    """
     plain = matrix(require_tile(data, "data"))
     if plain.shape[1] % 3:
         wanted = "a multiple of 3"
         fields = {"name": "the free size", "given": plain.shape[1], "supported": wanted}
         raise refusal(VALID_SIZE, op="bn_aggr", **fields)
-    triples = [tile_value(plain[:, slice(k, None, 3)], FP32) for k in range(3)]
+    columns = [(slice(None), slice(k, None, 3)) for k in range(3)]
+    triples = [tile_value(plain[each], FP32) for each in columns]
+    if mask is not None:
+        chosen = masked_tile(mask, data, plain)
+        holds = [tile_value(chosen[each], BOOL) for each in columns]
+        triples = [only_where(*pair, "add") for pair in zip(holds, triples)]
     count, mean, spread = triples
     total = reduce_axes("add", count, (1,))
     middle = ew.div(reduce_axes("add", ew.mul(count, mean), (1,)), total)
     between = ew.mul(count, square(ew.sub(mean, middle)))
     variance = ew.div(reduce_axes("add", ew.add(spread, between), (1,)), total)
     both = shape.concat((middle, variance), axis=1)
-    return result_tile(both, result_dtype(dtype, data), mask)
+    where = without_axes(mask, data.ndim, range(1, data.ndim), keepdims=False)
+    return result_tile(both, result_dtype(dtype, data), where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilewright.dtypes import FP32, INT32, UINT32
+from tilewright.dtypes import BOOL, FP32, INT8, INT16, INT32, UINT8, UINT16, UINT32
 from tilewright.errors.nki_instructions import (
     FMA_LENGTH,
     MEMCPY_SHAPE,
@@ -23,7 +23,7 @@ from tilewright.frontend.trace.access import require_dtype, reshaped_to
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.index import TileIndex
-from tilewright.frontend.trace.indirect import direct_tile
+from tilewright.frontend.trace.indirect import IndirectTile, direct_tile, put_rows, rows_inside
 from tilewright.frontend.trace.loops import SequentialRange
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.predicates import DynamicScalar
@@ -32,23 +32,28 @@ from tilewright.frontend.trace.tiles import index_tile, mask_tile
 from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
+from tilewright.nki._accumulators import registers, run_command, write_tile
 from tilewright.nki._buffers import sbuf
 from tilewright.nki._enums import dge_mode as dge_modes
 from tilewright.nki._enums import engine as engines
 from tilewright.nki._enums import nc_version
 from tilewright.nki._enums import oob_mode as oob_modes
 from tilewright.nki._enums import reduce_cmd as commands
-from tilewright.nki._isa_compute import accumulator, result_dtype_like, write_tile
+from tilewright.nki._isa_compute import result_dtype_like
 from tilewright.nki._isa_matrix import scratch
 from tilewright.nki._matmul import matrix, require_direct
 from tilewright.nki._memory import create, require_tensor, skip_outside
 from tilewright.nki._operands import (
     is_scalar,
+    masked_value,
     operand_value,
     operation_name,
+    require_dtypes,
     require_engine,
+    require_number,
     require_one_in_sbuf,
     require_same_elements,
+    require_supported,
     require_tile,
     result_dtype,
     result_tile,
@@ -66,6 +71,8 @@ KEEP = 255
 QUADRANT = 32
 TRANSPOSES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 COMPARED = frozenset(COMPARING)
+PREDICATES = (UINT8, UINT16, UINT32, BOOL)
+SELECTING = (INT8, UINT8, INT16, UINT16, BOOL)
 
 
 def require_instruction(name: str, wanted: str = "trn2") -> None:
@@ -146,7 +153,7 @@ def range_select(
     dtype: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """The tile where (index <op0> bound0) and (index <op1> bound1), the least float elsewhere.
+    """The tile where (index <op0> bound0) and (index <op1> bound1), `on_false_value` elsewhere.
 
     The index counts free elements from `range_start`; bounds are FP32 vectors by partition.
     """
@@ -159,8 +166,9 @@ def range_select(
     ]
     holds = ew.and_(*map(as_bool, links))
     value = tile_value(plain, FP32)
-    picked = ew.select(holds, value, number(value, FLOAT_MIN))
-    _reduce_selection(picked, plain, reduce_cmd, reduce_res)
+    other = require_number(on_false_value, "on_false_value", FP32)
+    picked = ew.select(holds, value, number(value, other))
+    _reduce_selection(picked, on_true_tile, mask, reduce_op, reduce_cmd, reduce_res)
     whole = reshaped_to(picked, on_true_tile.shape)
     return result_tile(whole, result_dtype(dtype, on_true_tile), mask)
 
@@ -186,19 +194,24 @@ def free_positions(data: nki_tensor, start: int = 0) -> Value:
 
 
 def _reduce_selection(
-    value: Value, data: nki_tensor, command: commands, target: nki_tensor | None
+    value: Value,
+    data: nki_tensor,
+    mask: Any,
+    op: Any,
+    command: commands,
+    target: nki_tensor | None,
 ) -> None:
-    """The max registers of the vector engine: one element per partition."""
+    """The max registers of the vector engine; idle, an instruction gives its own maximum."""
+    operation_name(op, ("maximum",))
     if command is commands.idle and target is None:
         return
-    total = reduce_axes("maximum", value, (1,))
-    registers = accumulator("select")
-    rows = data.shape[0]
-    if command is commands.reduce:
-        total = ew.max_(tile_value(registers[0:rows], FP32), total)
-    write_tile(registers[0:rows], total)
+    rows, axes = data.shape[0], tuple(range(1, data.ndim))
+    whole = masked_value(reshaped_to(value, data.shape), data.shape, mask, "maximum")
+    total = reshaped_to(reduce_axes("maximum", whole, axes), (rows, 1))
+    run_command("selection", "maximum", total, rows, command)
     if target is not None:
-        write_tile(target, total)
+        alone = command is commands.idle
+        write_tile(target, total if alone else tile_value(registers("selection", rows), FP32))
 
 
 @nki_op("nisa.select_reduce")
@@ -217,15 +230,14 @@ def select_reduce(
     **kwargs: Any,
 ) -> None:
     """dst = on_true where the predicate is nonzero, on_false elsewhere; optionally its maximum."""
-    if operation_name(reduce_op) != "maximum":
-        raise refusal(UNSUPPORTED_OP, op="select_reduce", given=operation_name(reduce_op))
     plain = matrix(require_tile(on_true, "on_true"))
     require_same_elements(on_true, require_tile(predicate, "predicate"))
+    require_dtypes(predicate, "predicate", SELECTING)
     truth = as_bool(tile_value(matrix(predicate), predicate.root.dtype))
     truth = ew.not_(truth) if reverse_pred else truth
     other = operand_value(scalar_or_vector(on_false, "on_false", plain), FP32)
     picked = ew.select(truth, tile_value(plain, FP32), other)
-    _reduce_selection(picked, plain, reduce_cmd, reduce_res)
+    _reduce_selection(picked, on_true, mask, reduce_op, reduce_cmd, reduce_res)
     write_tile(dst, reshaped_to(picked, on_true.shape), mask)
 
 
@@ -243,7 +255,8 @@ def tensor_copy_predicated(
     """Writes `src` to `dst` where the predicate is nonzero (zero, with `reverse_pred`)."""
     require_tile(dst, "dst")
     require_one_in_sbuf(src, predicate, "predicate")
-    truth = as_bool(tile_value(require_tile(predicate, "predicate"), predicate.root.dtype, mask))
+    require_dtypes(require_tile(predicate, "predicate"), "predicate", PREDICATES)
+    truth = as_bool(tile_value(predicate, predicate.root.dtype, mask))
     truth = ew.not_(truth) if reverse_pred else truth
     if isinstance(src, nki_tensor) and src.root.dtype is not dst.root.dtype:
         raise refusal(SAME_DTYPE, op="tensor_copy_predicated", src=src.dtype, dst=dst.dtype)
@@ -266,18 +279,38 @@ def dma_copy(
     dge_mode: dge_modes = dge_modes.unknown,
     **kwargs: Any,
 ) -> None:
-    """Copies between any memories, converting; `dst_rmw_op` add adds to what is there."""
+    """Copies between any memories, converting; `dst_rmw_op` add adds to what is there.
+
+    With `oob_mode.skip` rows that do not exist are neither read nor written: `dst` keeps its own.
+    """
     device = nki_ctx().device
     if dge_mode is dge_modes.hwdge and "dma_copy.hwdge" not in device.instructions:
         raise refusal(MIN_ARCH_HWDGE, op="dma_copy", wanted="trn2", given=device.name)
     sema = nki_ctx().sema
-    if oob_mode is oob_modes.skip:
-        skip_outside(dst, {"mode": oob_mode})
+    for tensor in (dst, src):
+        skip_outside(tensor, {"mode": oob_mode})
     value = moved_value(sema, src, require_tensor(dst, "dst"), mask)
+    inside = rows_inside(sema, src)
+    inside = None if inside is None else trace_access.reshaped_value(dst, inside)
     if dst_rmw_op is not None:
-        name = operation_name(dst_rmw_op, ("add",))
-        value = apply(name, trace_access.fetch(sema, dst, mask, MemorySpace.Sbuf), value)
+        operation_name(dst_rmw_op, ("add",))
+        value = value if inside is None else ew.select(inside, value, number(value, 0))
+        add_to(dst, value, mask)
+        return
+    if inside is not None:
+        kept = trace_access.fetch(sema, dst, None, MemorySpace.Sbuf)
+        value = ew.select(inside, value, kept)
     trace_access.write(sema, dst, value, mask)
+
+
+def add_to(dst: nki_tensor, value: Value, mask: Any) -> None:
+    """Adds to the elements of a view; rows that are named more than once get every term."""
+    sema = nki_ctx().sema
+    if isinstance(dst, IndirectTile):
+        put_rows(sema, dst, value, mask, ew.add)
+        return
+    present = trace_access.fetch(sema, dst, mask, MemorySpace.Sbuf)
+    trace_access.write(sema, dst, ew.add(present, value), mask)
 
 
 def moved_value(sema: Any, src: Any, dst: nki_tensor, mask: Any) -> Value:
@@ -379,7 +412,7 @@ def runs(order: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
 
 @nki_op("nisa.max8")
 def max8(*, src: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any) -> nki_tensor:
-    """The 8 largest free elements of each partition, in descending order."""
+    """The 8 largest free elements of each partition, in descending order; NaN is the largest."""
     plain = matrix(require_tile(src, "src"))
     if not src.root.dtype.is_float():
         fields = {"given": src.dtype, "target": nki_ctx().device.name}
@@ -392,7 +425,8 @@ def max8(*, src: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any)
     for _ in range(8):
         largest = reduce_axes("maximum", value, (1,))
         found.append(largest)
-        first = first_position(ew.eq(value, largest), index)
+        is_largest = ew.or_(ew.eq(value, largest), ew.ne(value, value))
+        first = first_position(is_largest, index)
         value = ew.select(ew.eq(index, first), number(value, float("-inf")), value)
     return result_tile(shape.concat(tuple(found), axis=1), result_dtype(dtype, src), mask)
 
@@ -407,10 +441,14 @@ def first_position(holds: Value, index: Value) -> Value:
 def nc_find_index8(
     *, data: nki_tensor, vals: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any
 ) -> nki_tensor:
-    """The first position of each of 8 values in each partition; all ones where there is none."""
+    """The first position of each of 8 values in each partition; all ones where there is none.
+
+    The positions are uint32, or uint16.
+    """
     plain = matrix(require_tile(data, "data"))
     value, index = tile_value(plain, FP32), free_positions(plain)
     wanted = require_dtype(dtype) if dtype is not None else UINT32
+    require_supported(wanted, "dtype", (UINT32, UINT16))
     found = [_find(value, index, column) for column in _columns8(vals)]
     places = shape.concat(tuple(found), axis=1)
     known = ew.cast(places, dtype=wanted)

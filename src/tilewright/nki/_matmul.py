@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.errors.nki_tensors import (
     DIMENSION_LIMIT,
+    INDICES_SHAPE,
     INDIRECT_API,
     MATMUL_SHAPES,
     RANK_LIMIT,
@@ -15,13 +16,17 @@ from tilewright.errors.nki_tensors import (
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import converted_value
+from tilewright.frontend.trace.masks import carried, transposed
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.frontend.trace.tiles import mask_tile
+from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._memory import require_hbm
 from tilewright.nki._operands import require_tile, result_dtype, result_tile, tile_value
 from tilewright.ops import matmul as products
 from tilewright.ops import shape
+from tilewright.ops.nki_alu import only_where, reduce_axes
 from tilewright.ops.nki_dtypes import promote_all
 
 MULTIPLIED = (FP32, FP16, BF16)
@@ -70,7 +75,9 @@ def matmul(
 ) -> nki_tensor:
     """x @ y (x.T @ y with `transpose_x`), accumulated in FP32 in PSUM.
 
-    x is [M, K] (or [K, M]), y is [K, N]; K and M are at most 128, N at most 512.
+    x is [M, K] (or [K, M]), y is [K, N]; K and M are at most 128, N at most 512. `mask` is one of
+    y: rows of K where it does not hold are left out. Compiled and interpreted elements differ by at
+    most K * 2^-23 * (|x| @ |y|); see `matmul.matmul`.
     """
     for name, operand in (("x", x), ("y", y)):
         require_matrix(require_tile(operand, name), name)
@@ -83,15 +90,40 @@ def matmul(
     device = nki_ctx().device
     require_limit(x, "x", 1, device.stationary_fmax, "free")
     require_limit(y, "y", 1, device.moving_fmax, "free")
-    return product(x, y, transpose_x)
+    return product(x, y, transpose_x, mask)
 
 
-def product(x: nki_tensor, y: nki_tensor, transpose_x: bool) -> nki_tensor:
-    """The product as a tile in PSUM."""
+def product(x: nki_tensor, y: nki_tensor, transpose_x: bool, mask: Any = None) -> nki_tensor:
+    """The product as a tile in PSUM; `mask` chooses elements of y, and columns of the result."""
     dtype = product_dtype(x, y)
     sema = nki_ctx().sema
     lhs, rhs = (converted_value(trace_access.read(sema, each), dtype) for each in (x, y))
-    return sema.tile(products.matmul(lhs, rhs, a_trans=transpose_x), MemorySpace.Psum)
+    if chooses(mask, y):
+        lhs, rhs = _chosen(lhs, rhs, y, mask, transpose_x)
+    where = carried(mask, (None, 1), 2)
+    value = products.matmul(lhs, rhs, a_trans=transpose_x)
+    return sema.tile(value, MemorySpace.Psum, mask=where)
+
+
+def chooses(given: Any, y: nki_tensor) -> bool:
+    """True for a mask that says something of the rows of a matrix; refuses one of another shape."""
+    if not isinstance(given, trace_access.MASKS):
+        return False
+    if not trace_access.fits(given, y.shape):
+        shapes = f"{given.shape} of the mask and {y.shape} of '{y.name}'"
+        raise refusal(INDICES_SHAPE, shapes=shapes)
+    return y.ndim in given.axes.values()
+
+
+def _chosen(
+    lhs: Value, rhs: Value, y: nki_tensor, mask: Any, transpose_x: bool
+) -> tuple[Value, Value]:
+    """The operands with zeros where the mask leaves out elements: in both, for 0 * inf is NaN."""
+    holds = mask_tile(nki_ctx().sema, mask, y.shape)
+    row = reduce_axes("logical_or", holds, (1,))
+    row = row if transpose_x else shape.transpose(row, perm=(1, 0))
+    kept = shape.broadcast_to(row, shape=trace_access.static_extents(lhs))
+    return only_where(kept, lhs, "add"), only_where(holds, rhs, "add")
 
 
 @nki_op("nl.transpose")
@@ -101,7 +133,7 @@ def transpose(x: nki_tensor, *, dtype: Any = None, mask: Any = None, **kwargs: A
     limit = nki_ctx().device.transpose_max
     require_limit(x, "x", 1, limit, "free")
     value = shape.transpose(tile_value(x, x.root.dtype, mask), perm=(1, 0))
-    return result_tile(value, result_dtype(dtype, x), None)
+    return result_tile(value, result_dtype(dtype, x), transposed(mask))
 
 
 @nki_op("nl.load_transpose2d")
@@ -114,7 +146,9 @@ def load_transpose2d(
     require_matrix(src, "src")
     sema = nki_ctx().sema
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
-    return result_tile(shape.transpose(value, perm=(1, 0)), result_dtype(dtype, src), None)
+    return result_tile(
+        shape.transpose(value, perm=(1, 0)), result_dtype(dtype, src), transposed(mask)
+    )
 
 
 @nki_op("nl.broadcast_to")

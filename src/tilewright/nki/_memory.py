@@ -28,17 +28,19 @@ from tilewright.frontend.trace.allocations import Rectangle
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.grid import ParDim
-from tilewright.frontend.trace.indirect import IndirectTile
+from tilewright.frontend.trace.indirect import IndirectTile, rows_inside
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.spans import warn_author
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
+from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._buffers import Buffer, as_buffer
 from tilewright.nki._enums import oob_mode
 from tilewright.nki._operands import require_number
 from tilewright.ops import creation
+from tilewright.ops import elementwise as ew
 from tilewright.ops.nki_dtypes import dtype_name
 
 Shape = Any
@@ -223,7 +225,8 @@ def require_partitions(extents: tuple[int, ...], axis: int = 0) -> None:
 def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: Any) -> nki_tensor:
     """A new SBUF tile with the elements of an HBM tensor, converted to `dtype` if it is given.
 
-    Elements that the mask excludes are not read.
+    Elements that the mask excludes, and with `mode=oob_mode.skip` those of rows that do not exist,
+    are not read: where the tile is assigned to another, that keeps what it has there.
     """
     require_hbm(src, "src")
     sema = nki_ctx().sema
@@ -233,7 +236,17 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
     value = trace_access.reshaped_to(value, extents)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
-    return sema.tile(converted_value(value, wanted), mask=mask)
+    return sema.tile(converted_value(value, wanted), mask=_read_where(src, mask, extents))
+
+
+def _read_where(src: nki_tensor, given: Any, extents: tuple[int, ...]) -> Any:
+    """Where a tile of `extents` that is read from `src` is defined."""
+    sema = nki_ctx().sema
+    inside = rows_inside(sema, src)
+    if inside is None:
+        return given
+    inside = trace_access.reshaped_to(inside, extents)
+    return inside if given is None else ew.and_(inside, mask_tile(sema, given, extents))
 
 
 @nki_op("nl.store")

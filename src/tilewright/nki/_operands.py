@@ -14,6 +14,7 @@ from tilewright.errors.nki_instructions import (
     BITVEC_INTEGER,
     ENGINE_OPS,
     REDUCE_AXIS,
+    SUPPORTED_DTYPES,
     UNSUPPORTED_OP,
 )
 from tilewright.errors.nki_tensors import (
@@ -36,7 +37,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._enums import engine as engines
 from tilewright.ops.nki_alu import SYNONYMS, UNARY, is_bitvec, only_where
-from tilewright.ops.nki_dtypes import promote_all
+from tilewright.ops.nki_dtypes import dtype_name, promote_all
 
 
 def operation_name(given: Any, allowed: Container[str] | None = None) -> str:
@@ -102,6 +103,19 @@ def require_integer(op: str, name: str, dtype: DType) -> None:
     """Refuses elements whose bits are no operands."""
     if not dtype.is_int():
         raise refusal(BITVEC_INTEGER, op=op, name=name, given=dtype.name.lower())
+
+
+def require_dtypes(x: nki_tensor, name: str, supported: Sequence[DType]) -> None:
+    """Refuses a tile of elements that the instruction does not take."""
+    require_supported(x.root.dtype, name, supported)
+
+
+def require_supported(given: DType, name: str, supported: Sequence[DType]) -> None:
+    """Refuses an element type that the instruction does not have."""
+    if given not in supported:
+        names = ", ".join(map(dtype_name, supported))
+        found = {"given": dtype_name(given), "target": nki_ctx().device.name, "supported": names}
+        raise refusal(SUPPORTED_DTYPES, op=current_api(), name=name, **found)
 
 
 def require_same_partitions(left: nki_tensor, right: nki_tensor) -> None:

@@ -9,6 +9,7 @@ from tilewright.dtypes import BOOL, FP32, INT32, DType
 from tilewright.frontend.trace.access import reshaped_to
 from tilewright.frontend.trace.ambient import nki_ctx
 from tilewright.frontend.trace.arith import broadcast_shape
+from tilewright.frontend.trace.masks import without_axes
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.frontend.trace.tiles import mask_tile
@@ -44,8 +45,15 @@ def reduced(
     axes = free_axes(x, axis)
     value = tile_value(x, inner_dtype(name, x.root.dtype), mask)
     total = reduce_axes(name, masked_value(value, x.shape, mask, name), axes)
-    total = reshaped_to(total, reduced_shape(x, axes, keepdims))
-    return result_tile(total, result_dtype(dtype, x))
+    return _result(total, x, axes, result_dtype(dtype, x), mask, keepdims)
+
+
+def _result(
+    total: Value, x: nki_tensor, axes: tuple[int, ...], dtype: DType, mask: Any, keepdims: bool
+) -> nki_tensor:
+    """What a reduction of `x` gives, where its mask leaves a row to be reduced."""
+    value = reshaped_to(total, reduced_shape(x, axes, keepdims))
+    return result_tile(value, dtype, without_axes(mask, x.ndim, axes, keepdims=keepdims))
 
 
 def _reduction(name: str, combine: str, doc: str) -> NKIFunc[..., nki_tensor]:
@@ -86,7 +94,7 @@ def mean(
     axes = free_axes(x, axis)
     total = _mean(x, axes, mask)
     wanted = FP32 if dtype is None and x.root.dtype.is_int() else result_dtype(dtype, x)
-    return result_tile(reshaped_to(total, reduced_shape(x, axes, keepdims)), wanted)
+    return _result(total, x, axes, wanted, mask, keepdims)
 
 
 def _mean(x: nki_tensor, axes: tuple[int, ...], mask: Any) -> Value:
@@ -112,8 +120,7 @@ def var(
     distance = ew.sub(tile_value(x, FP32, mask), _mean(x, axes, mask))
     squares = masked_value(square(distance), x.shape, mask, "add")
     total = _per_element(reduce_axes("add", squares, axes), x, axes, mask)
-    total = reshaped_to(total, reduced_shape(x, axes, kwargs.get("keepdims", False)))
-    return result_tile(total, result_dtype(dtype, x))
+    return _result(total, x, axes, result_dtype(dtype, x), mask, kwargs.get("keepdims", False))
 
 
 @nki_op("nl.all")
@@ -124,8 +131,8 @@ def all(
     require_tile(x, "x")
     axes = free_axes(x, axis)
     value = masked_value(tile_value(x, BOOL, mask), x.shape, mask, "logical_and")
-    total = reshaped_to(reduce_axes("logical_and", value, axes), reduced_shape(x, axes, False))
-    return result_tile(total, result_dtype(dtype))
+    total = reduce_axes("logical_and", value, axes)
+    return _result(total, x, axes, result_dtype(dtype), mask, keepdims=False)
 
 
 @nki_op("nl.softmax")

@@ -49,7 +49,8 @@ BITS: dict[str, Pair] = {
     "right_shift": shift_right,
 }
 UNARY = ("abs", "negative", "square", "sign", "copy", "logical_not", "invert", *FLOAT_FUNCTIONS)
-REDUCIBLE = ("add", "multiply", "maximum", "minimum", "subtract", *BITS, *LOGICAL)
+BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+REDUCIBLE = ("add", "multiply", "maximum", "minimum", "subtract", *BITWISE, *LOGICAL)
 SYNONYMS = {
     "max": "maximum",
     "amax": "maximum",
@@ -129,9 +130,23 @@ def reduce_axes(name: str, x: Value, axes: tuple[int, ...]) -> Value:
     if name in ("logical_and", "logical_or"):
         truth = reduce.all_ if name == "logical_and" else reduce.any_
         return ew.cast(truth(as_bool(x), axes=axes, keepdims=True), dtype=dtype_of(x))
+    if name == "subtract":
+        return subtracted(x, axes)
     for axis in axes:
         x = halved(lambda a, b: apply(name, a, b), x, axis)
     return x
+
+
+def subtracted(x: Value, axes: tuple[int, ...]) -> Value:
+    """The first element along `axes` minus the sum of all others."""
+    if not axes:
+        return x
+    axis, *others = axes
+    size = extent_of(x, axis)
+    first = subtracted(part(x, axis, 0, 1), tuple(others))
+    if size == 1:
+        return first
+    return ew.sub(first, reduce.sum_(part(x, axis, 1, size - 1), axes=axes, keepdims=True))
 
 
 def halved(combine: Pair, x: Value, axis: int) -> Value:

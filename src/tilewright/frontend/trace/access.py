@@ -346,8 +346,6 @@ def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
     """
     if isinstance(value, nki_tensor) and _same_place(target, value):
         return
-    masked = isinstance(value, nki_tensor) and value.is_whole and value.shape == target.shape
-    masked = masked and fits(value.root.mask, target.shape)
     if target.root.is_hbm:
         raise refusal(
             UNSUPPORTED_MEMORY,
@@ -356,7 +354,18 @@ def assign(sema: Sema, target: nki_tensor, value: Any) -> None:
             wanted="sbuf or psum",
             given="hbm, which is written with nl.store",
         )
-    write(sema, target, fitted(sema, target, value), value.root.mask if masked else None)
+    given, where = fitted(sema, target, value), defined_where(value, target.shape)
+    if isinstance(where, Value):
+        given = elementwise.select(where, given, fetch(sema, target, None, target.root.space))
+        where = None
+    write(sema, target, given, where)
+
+
+def defined_where(value: Any, extents: tuple[int, ...]) -> Any:
+    """The mask of what an operation has just made as a tile of `extents`; None: it has none."""
+    if not isinstance(value, nki_tensor) or not value.is_whole or value.shape != extents:
+        return None
+    return value.root.mask if fits(value.root.mask, extents) else None
 
 
 def _same_place(target: nki_tensor, value: nki_tensor) -> bool:

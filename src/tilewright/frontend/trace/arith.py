@@ -251,12 +251,13 @@ def converted(sema: Sema, x: nki_tensor, dtype: Any) -> nki_tensor:
 
 
 def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nki_tensor:
-    """`target <op>= other`: the elements of the target change, its type stays."""
+    """`target <op>= other`: the elements change where `other` is defined; the type stays."""
     with sema.ctx.nki_api_scope(name):
         if name == "add" and _accumulate_product(sema, target, other):
             return target
         require_same_partitions(name, target, other)
         result = binary(sema, name, target, other)
+        result.root.mask = access.defined_where(other, result.shape)
         access.assign(sema, target, result)
         return target
 
@@ -264,6 +265,8 @@ def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nk
 def _accumulate_product(sema: Sema, target: nki_tensor, other: Any) -> bool:
     """`target += lhs @ rhs` as one accumulating product; the product alone may then be unused."""
     if not isinstance(other, nki_tensor) or not (target.is_whole and other.is_whole):
+        return False
+    if other.root.mask is not None:
         return False
     product = other.root.version.op
     fits = other.shape == target.shape and target.root.dtype is other.root.dtype is FP32

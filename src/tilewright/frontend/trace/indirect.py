@@ -32,6 +32,7 @@ from tilewright.ops import cast as casting
 from tilewright.ops import elementwise as ew
 from tilewright.ops import gather, memory
 from tilewright.ops.nki_math import number
+from tilewright.ops.shape import broadcast_to
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace.sema import Sema
@@ -155,6 +156,17 @@ def fetch_rows(sema: Sema, view: nki_tensor, given: Any, space: MemorySpace) -> 
         return taken
     scalars = sema.values_of(local.free_symbols)
     return access_ops.access_load(taken, scalars, access=local, space=space)
+
+
+def rows_inside(sema: Sema, view: Any) -> Value | None:
+    """Which elements of a view that skips rows are read at all; None: all of any view."""
+    if not isinstance(view, IndirectTile) or not view.skips:
+        return None
+    rows = index_values(sema, view.index)
+    extent = view.root.shape[view.axis]
+    inside = ew.and_(ew.ge(rows, number(rows, 0)), ew.lt(rows, number(rows, extent)))
+    column = [view.shape[k] if k == view.dim else 1 for k in range(view.ndim)]
+    return broadcast_to(trace_access.reshaped_to(inside, tuple(column)), shape=view.shape)
 
 
 def index_values(sema: Sema, index: nki_tensor) -> Value:

@@ -29,7 +29,8 @@ class Root:
 
     `depth` is the number of device regions that were open when it was made; `partition_axis` the
     axis that runs over partitions (dimensions before it are blocks). `mask` is where the operation
-    that made it was defined; None is everywhere. `places` are where the author has put it.
+    that made it was defined (a mask, or a value of truth values); None is everywhere. `places` are
+    where the author has put it.
     """
 
     def __init__(

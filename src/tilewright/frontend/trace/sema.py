@@ -173,8 +173,11 @@ class Sema(Builder):
         return Root(version, space, ctx.cur_scope, depth=len(ctx.regions), **facts)
 
     def tile(self, value: Value, space: MemorySpace = MemorySpace.Sbuf, **facts: Any) -> nki_tensor:
-        """The tensor of a fresh on-chip value in `space`; `mask` is where it is defined."""
-        if facts.get("mask") is not None:
+        """The tensor of a fresh on-chip value in `space`; `mask` is where it is defined.
+
+        It is what an author gives as `mask=`, or truth values that only the run knows.
+        """
+        if not isinstance(facts.get("mask"), (Value, type(None))):
             access.mask_terms(facts["mask"])
         assert isinstance(value.type, TileType), f"{value.type} is not a tile"
         return whole_tensor(self.new_root(value, space, **facts))

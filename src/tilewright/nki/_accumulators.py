@@ -1,0 +1,66 @@
+"""The reduction registers of engines, which instructions of one kind share in a kernel."""
+
+from __future__ import annotations
+
+from tilewright.dtypes import FP32
+from tilewright.frontend.trace import access as trace_access
+from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.frontend.trace.scopes import IfScope
+from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.ir.core import Value
+from tilewright.ir.enums import MemorySpace
+from tilewright.nki._enums import reduce_cmd as commands
+from tilewright.nki._operands import result_tile, tile_value
+from tilewright.ops import creation
+from tilewright.ops.nki_alu import apply, identity_of
+
+
+def write_tile(target: nki_tensor, value: Value, mask: object = None) -> None:
+    """Writes a value to an on-chip tile, converted and reshaped."""
+    trace_access.assign(nki_ctx().sema, target, result_tile(value, target.root.dtype, mask))
+
+
+def run_command(kind: str, name: str, total: Value, rows: int, command: commands) -> None:
+    """What `command` does with the registers of a kind, given the reduction `total` of a tile.
+
+    `total` has an element for each of `rows` partitions, combined by `name`.
+    """
+    if command is commands.reset:
+        pmax = nki_ctx().device.pmax
+        start = identity_of(name, FP32)
+        neutral = creation.full(shape=(pmax, 1), dtype=FP32, value=start, space=MemorySpace.Sbuf)
+        _overwrite(kind, neutral, pmax)
+    elif command is commands.reset_reduce:
+        _overwrite(kind, total, rows)
+    elif command is commands.reduce:
+        present = registers(kind, rows)
+        write_tile(present, apply(name, tile_value(present, FP32), total))
+
+
+def registers(kind: str, rows: int) -> nki_tensor:
+    """The registers of the first `rows` partitions."""
+    ctx = nki_ctx()
+    found = ctx.registers.get(kind)
+    if found is None:
+        found = ctx.registers[kind] = ctx.outermost_tile((ctx.device.pmax, 1), FP32)
+    return found[0:rows]
+
+
+def _overwrite(kind: str, value: Value, rows: int) -> None:
+    """New contents, that need no old ones: iterations which begin so are independent.
+
+    The registers are made anew, unless the loops around have used those there are, or an arm that
+    may not be taken overwrites them.
+    """
+    ctx = nki_ctx()
+    found, around = ctx.registers.get(kind), ctx.regions
+    is_used = found is not None and any(found.root in region.outer for region in around)
+    if is_used or (around and isinstance(around[-1], IfScope)):
+        write_tile(registers(kind, rows), value)
+        return
+    made = ctx.sema.tile(
+        creation.create(shape=(ctx.device.pmax, 1), dtype=FP32, space=MemorySpace.Sbuf)
+    )
+    made.root.name = f"{kind} registers"
+    ctx.registers[kind] = made
+    write_tile(made[0:rows], value)
