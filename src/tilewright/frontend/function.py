@@ -23,6 +23,7 @@ from tilewright.frontend.parse import (
     loops,
     scopes,
     tasks,
+    traced,
 )
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
@@ -46,6 +47,7 @@ STATEMENT_MODULES = (
     loops,
     scopes,
     tasks,
+    traced,
 )
 """Imported for what they register."""
 

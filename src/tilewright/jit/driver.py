@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tilewright.jit as room
 from tilewright.boundary import public_entry
@@ -25,6 +24,9 @@ from tilewright.ops import control, external
 from tilewright.ops.facts import Facts, find_foreign
 from tilewright.passes import diagnostics
 from tilewright.runtime.config import RunConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def compile_program(
@@ -47,7 +49,8 @@ def compile_program(
         raise TypeError(f"a Program or a Function is compiled, not {program!r}")
     options = options or resolve_options(RunConfig(**config) if config else None)
     names = [entry] if entry is not None else entry_names(program)
-    directory = None if options.output_dir is None else Path(options.output_dir)
+    given = options.output_dir
+    directory = None if given is None else room.saving.Path(given)
     if directory is None and options.is_fresh:
         directory = room.output.allocate_directory(program.name)
     report(program, options)

@@ -12,26 +12,22 @@ kernel[4](array)        # four programs, told apart by nl.program_id(0)
 
 from __future__ import annotations
 
-from tilewright.garbage import importing as _importing
+from typing import TYPE_CHECKING, Any
 
-with _importing():
+from tilewright.late import late
+from tilewright.nki import _absent
+
+if TYPE_CHECKING:
     from tilewright.frontend.trace.tensors import tensor
-    from tilewright.nki import _absent, collectives, compiler, dst_first, isa, language, typing
-    from tilewright.nki._entry import (
-        baremetal,
-        benchmark,
-        jit,
-        profile,
-        simulate,
-        simulate_kernel,
-        trace_kernel,
-    )
+    from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
+    from tilewright.nki._entry import jit, simulate, simulate_kernel, trace_kernel
     from tilewright.nki._framework import FrameworkKernel
     from tilewright.nki._kernel import TraceKernel
+    from tilewright.nki._measured import baremetal, benchmark, profile
     from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
 
-__getattr__ = _absent.refusing(__name__, _absent.PACKAGE)
-
+_MODULES = ("collectives", "compiler", "dst_first", "isa", "language", "typing")
+_HOMES = ("_entry", "_kernel", "trace", "_measured", "_framework")
 __all__ = [
     "CompileOpts",
     "FrameworkKernel",
@@ -53,3 +49,10 @@ __all__ = [
     "trace_kernel",
     "typing",
 ]
+_late, __dir__ = late(__name__, [name for name in __all__ if name not in _MODULES], _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _absent.PACKAGE:
+        _absent.refuse(__name__, name, _absent.PACKAGE)
+    return _late(name)

@@ -55,11 +55,16 @@ def refusing(module: str, absent: Mapping[str, str]) -> Callable[[str], Any]:
     """`__getattr__` of `module`: says of the names in `absent` what would do."""
 
     def __getattr__(name: str) -> NoReturn:
-        message = f"module '{module}' has no attribute '{name}'"
-        instead = absent.get(name)
-        raise AttributeError(message if instead is None else f"{message}: {undocumented(instead)}")
+        refuse(module, name, absent)
 
     return __getattr__
+
+
+def refuse(module: str, name: str, absent: Mapping[str, str]) -> NoReturn:
+    """Raises AttributeError: `module` has no attribute `name`, and why if that is in `absent`."""
+    message = f"module '{module}' has no attribute '{name}'"
+    instead = absent.get(name)
+    raise AttributeError(message if instead is None else f"{message}: {undocumented(instead)}")
 
 
 def undocumented(instead: str) -> str:

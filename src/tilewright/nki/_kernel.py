@@ -10,8 +10,6 @@ import numpy as np
 from tilewright.devices import get_device
 from tilewright.errors.nki_memory import CAPACITY_PSUM, CAPACITY_SBUF
 from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
-from tilewright.frontend.parse.parser import callee
-from tilewright.frontend.parse.traced import call_traced_kernel
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.frontend.trace.readings import install_array_reader
@@ -120,4 +118,3 @@ def read_array(given: Any) -> np.ndarray[Any, Any]:
 
 
 install_array_reader(read_array)
-callee(TraceKernel)(call_traced_kernel)

@@ -51,7 +51,7 @@ def prepare(
     config: dict[str, Any] = {}
     if enable_cache is not None:
         config["cache_config"] = replace(current_config(), enabled=enable_cache)
-    return CompiledLaunch(room.compile_program(program, entry, **config))
+    return CompiledLaunch(room.driver.compile_program(program, entry, **config))
 
 
 def interpret(program: Program, stops: Sequence[Stop] = ()) -> Launch:

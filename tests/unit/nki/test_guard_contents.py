@@ -13,7 +13,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -134,7 +134,7 @@ def of_a_metaclass() -> Case:
 def of_a_weak_reference() -> Case:
     held = Held()
     reference = weakref.ref(held)
-    return lambda t: t * reference().factor, lambda: setattr(held, "factor", 5.0)  # type: ignore[union-attr]
+    return lambda t: t * cast(Any, reference()).factor, lambda: setattr(held, "factor", 5.0)
 
 
 def of_a_context_variable() -> Case:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from tilewright.dataclass import dataclass
 from tilewright.errors import (
@@ -150,7 +150,7 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[_S], _S]:
 
 
 def callee(*kinds: type[Any]) -> Callable[[_C], _C]:
-    """Registers the rule for calls of objects of these types."""
+    """Registers the rule for calls of objects of these types, and of types derived from them."""
 
     def register(rule: _C) -> _C:
         CALLEES.update(dict.fromkeys(kinds, rule))
@@ -545,7 +545,7 @@ class FunctionParser(Evaluator):
 
 
 def _rule_of(function: Any) -> CalleeRule | None:
-    return CALLEES.get(cast("type[Any]", type(function)))
+    return next((CALLEES[kind] for kind in type(function).__mro__ if kind in CALLEES), None)
 
 
 class Self:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.errors import ParserTypeError
+from tilewright.frontend.calls import KernelBase
 from tilewright.frontend.operations import emit_call
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import emit_function_call
-from tilewright.frontend.parse.parser import FunctionParser
-from tilewright.frontend.trace.kernel import TraceKernel
+from tilewright.frontend.parse.parser import FunctionParser, callee
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ShapedType, TensorType
 from tilewright.ops import control
 from tilewright.source import Span
 
+if TYPE_CHECKING:
+    from tilewright.frontend.trace.kernel import TraceKernel
 
+
+@callee(KernelBase)
 def call_traced_kernel(p: FunctionParser, node: ast.Call, kernel: TraceKernel) -> Any:
     """The results of the kernel: tensors made here, and parameters that it updates."""
     given = list(p.items(node.args))
