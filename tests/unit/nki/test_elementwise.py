@@ -224,6 +224,9 @@ def test_two_types_promote_to_a_wider_one(left: Any, right: Any, wanted: Any) ->
         (np.int8, True, np.int16),
         (np.int32, 1.5, np.float32),
         (np.float16, np.float16(2), np.float16),
+        (np.float16, np.float64(1.2), np.float32),
+        (np.int8, np.int64(2), np.int32),
+        (np.int8, np.uint64(2), np.int32),
         (np.float16, 2, np.float16),
     ],
 )

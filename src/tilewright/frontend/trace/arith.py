@@ -74,6 +74,8 @@ def dtype_of(operand: Any) -> DType:
     """The element type of a tensor, or that of a number."""
     if isinstance(operand, nki_tensor):
         return operand.root.dtype
+    if isinstance(operand, (np.int64, np.uint64, np.float64)):
+        return weak_dtype(operand.item())  # what numpy computes on the host has no type of its own
     if isinstance(operand, np.generic):
         return require_dtype(operand.dtype)
     if isinstance(operand, DynamicScalar):
