@@ -472,3 +472,20 @@ PROGRAM_STATE = page(
     """,
     "reduce after the loop",
 )
+SEVERAL_DIRECTIVES = page(
+    "several_multi_buffer_directives",
+    NKIValueError,
+    "a loop has {count} multi_buffer directives; one is accepted",
+    """A loop keeps one number of generations of its tensors.
+
+    Bad::
+
+        for i in nl.affine_range(8, directives=[ncc.multi_buffer(2), ncc.multi_buffer(4)]):
+            t = nl.load(x[i])
+
+    Good::
+
+        for i in nl.affine_range(8, directives=[ncc.multi_buffer(4)]):
+            t = nl.load(x[i])
+    """,
+)

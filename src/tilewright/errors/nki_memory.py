@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.errors.nki import NKIRuntimeError, NKIValueError, page
+from tilewright.errors.nki import NKIRuntimeError, NKISyntaxError, NKIValueError, page
 
 ALLOCATION_RANGE = page(
     "allocation_out_of_range",
@@ -18,6 +18,24 @@ ALLOCATION_RANGE = page(
 
         t = nl.ndarray((128, 512), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))
     """,
+)
+MIXED_ALLOCATION = page(
+    "mixed_allocation",
+    NKISyntaxError,
+    "this tensor is placed by {this}, and others of the kernel by {others}",
+    """A kernel leaves all of its tensors on the chip to the compiler, or places all of them itself.
+
+    Bad::
+
+        a = nl.ndarray((128, 512), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))
+        b = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+
+    Good::
+
+        a = nl.ndarray((128, 512), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))
+        b = nl.ndarray((128, 512), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=2048))
+    """,
+    "give every tensor a place, or none",
 )
 ALLOCATION_OVERLAP = page(
     "allocation_overlap",

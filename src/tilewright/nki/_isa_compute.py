@@ -25,6 +25,7 @@ from tilewright.nki._enums import engine as engines
 from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._operands import (
     arithmetic_dtype,
+    in_allocated_kernel,
     is_scalar,
     is_unary,
     masked_value,
@@ -270,7 +271,7 @@ def activation_reduce(
 def _activated(op: Any, data: nki_tensor, bias: Any, scale: Any, mask: Any) -> Value:
     name = operation_name(op, ACTIVATIONS)
     value = tile_value(require_tile(data, "data"), FP32, mask)
-    if data.root.is_allocated and bias is None:
+    if in_allocated_kernel() and bias is None:
         raise refusal(BIAS_IN_ALLOCATION, op=current_api())
     if not (is_scalar(scale) and float(scale) == 1.0):
         value = ew.mul(value, operand_value(_scale(scale, data), FP32))

@@ -12,7 +12,6 @@ from tilewright.errors.nki_instructions import (
     PAR_REDUCE_OP,
     REDUCE_DTYPE,
     REDUCE_NEGATE,
-    TRANSPOSE_IN_ALLOCATION,
     VALID_SIZE,
 )
 from tilewright.errors.nki_tensors import MATMUL_SHAPES
@@ -29,7 +28,13 @@ from tilewright.ir.types import ShapedType
 from tilewright.nki._accumulators import write_tile
 from tilewright.nki._enums import engine as engines
 from tilewright.nki._isa_compute import BINARY, combined, result_dtype_like
-from tilewright.nki._matmul import matrix, product, require_limit, require_matrix
+from tilewright.nki._matmul import (
+    matrix,
+    product,
+    require_limit,
+    require_matrix,
+    require_own_transpose,
+)
 from tilewright.nki._operands import (
     free_axes,
     masked_value,
@@ -158,8 +163,8 @@ def nc_transpose(
     require_engine(engine, "transpose")
     device = nki_ctx().device
     small = max(plain.shape) <= device.vector_transpose_max
-    if data.root.is_allocated and engine is not engines.vector:
-        raise refusal(TRANSPOSE_IN_ALLOCATION, op="nc_transpose")
+    if engine is not engines.vector:
+        require_own_transpose()
     limit = device.vector_transpose_max if engine is engines.vector else device.transpose_max
     for axis, dimension in enumerate(("partition", "free")):
         require_limit(plain, "data", axis, limit, dimension)

@@ -42,7 +42,7 @@ from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._isa_compute import result_dtype_like
 from tilewright.nki._isa_matrix import scratch
 from tilewright.nki._matmul import matrix, require_direct
-from tilewright.nki._memory import create, require_tensor, skip_outside
+from tilewright.nki._memory import filled, require_tensor, skip_outside
 from tilewright.nki._operands import (
     is_scalar,
     masked_value,
@@ -98,7 +98,7 @@ def memset(
     """A tile with `value` at every element."""
     require_engine(engine, "memset")
     extents = tuple(int(extent) for extent in static_shape(shape))
-    return create(extents, require_dtype(dtype), sbuf, value)
+    return filled(extents, require_dtype(dtype), sbuf, value)
 
 
 @nki_op("nisa.iota")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.errors.nki_instructions import BIAS_IN_ALLOCATION
 from tilewright.frontend.trace import arith as trace_arith
-from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
+from tilewright.nki._operands import in_allocated_kernel
 from tilewright.ops import elementwise, nki_math
 from tilewright.ops.nki_math import FLOAT_FUNCTIONS
 
@@ -15,10 +17,16 @@ Unary = NKIFunc[..., nki_tensor]
 Binary = NKIFunc[..., nki_tensor]
 
 
+ROUNDED = ("reciprocal", "ceil", "floor", "trunc")
+"""Functions that the scalar engine does not compute by an activation, which has a bias."""
+
+
 def _unary(name: str, meaning: str) -> Unary:
     op = FLOAT_FUNCTIONS[name]
 
     def function(x: Any, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
+        if name not in ROUNDED and in_allocated_kernel():
+            raise refusal(BIAS_IN_ALLOCATION, op=name)
         return trace_arith.pointwise(nki_ctx().sema, op, x, dtype, mask)
 
     return _named(function, name, f"{meaning}, for each element; the result has the type of x.")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tilewright.dtypes import BF16, FP16, FP32, DType
+from tilewright.errors.nki_instructions import TRANSPOSE_IN_ALLOCATION
 from tilewright.errors.nki_tensors import (
     DIMENSION_LIMIT,
     INDICES_SHAPE,
@@ -23,7 +24,13 @@ from tilewright.frontend.trace.tiles import mask_tile
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.nki._memory import require_hbm
-from tilewright.nki._operands import require_tile, result_dtype, result_tile, tile_value
+from tilewright.nki._operands import (
+    in_allocated_kernel,
+    require_tile,
+    result_dtype,
+    result_tile,
+    tile_value,
+)
 from tilewright.ops import matmul as products
 from tilewright.ops import shape
 from tilewright.ops.nki_alu import only_where, reduce_axes
@@ -90,7 +97,15 @@ def matmul(
     device = nki_ctx().device
     require_limit(x, "x", 1, device.stationary_fmax, "free")
     require_limit(y, "y", 1, device.moving_fmax, "free")
+    if not transpose_x:
+        require_own_transpose()
     return product(x, y, transpose_x, mask)
+
+
+def require_own_transpose() -> None:
+    """Refuses a transpose by the tensor engine in a kernel that places its tensors itself."""
+    if in_allocated_kernel():
+        raise refusal(TRANSPOSE_IN_ALLOCATION, op=current_api())
 
 
 def product(x: nki_tensor, y: nki_tensor, transpose_x: bool, mask: Any = None) -> nki_tensor:
@@ -130,6 +145,7 @@ def _chosen(
 def transpose(x: nki_tensor, *, dtype: Any = None, mask: Any = None, **kwargs: Any) -> nki_tensor:
     """The matrix with partitions and free dimension exchanged; both at most 128."""
     require_matrix(require_tile(x, "x"), "x")
+    require_own_transpose()
     limit = nki_ctx().device.transpose_max
     require_limit(x, "x", 1, limit, "free")
     value = shape.transpose(tile_value(x, x.root.dtype, mask), perm=(1, 0))

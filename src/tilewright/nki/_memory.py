@@ -13,7 +13,12 @@ from tilewright.dtypes import DType
 from tilewright.errors.nki import BLOCK_DIMENSION_WARNING
 from tilewright.errors.nki_control import SHARED_HBM_LEVEL
 from tilewright.errors.nki_instructions import TARGET_TYPE
-from tilewright.errors.nki_memory import ALLOCATION_RANGE, CAPACITY_PSUM, CAPACITY_SBUF
+from tilewright.errors.nki_memory import (
+    ALLOCATION_RANGE,
+    CAPACITY_PSUM,
+    CAPACITY_SBUF,
+    MIXED_ALLOCATION,
+)
 from tilewright.errors.nki_tensors import (
     BLOCK_DIMENSION,
     HBM_INIT_VALUE,
@@ -117,16 +122,28 @@ def create(
     shape: Shape, dtype: DType, buffer: Buffer, fill: bool | int | float | None, name: str = ""
 ) -> nki_tensor:
     """A tensor in a memory, under the author's name for it, if he gives one."""
-    made = _created(shape, dtype, buffer, fill)
+    _require_one_kind(buffer)
+    made = filled(shape, dtype, buffer, fill)
     if name:
         nki_ctx().sema.name_tensor(made, re.sub(r"\W|^(?=\d)", "_", name))
     return made
 
 
-def _created(
+def _require_one_kind(buffer: Buffer) -> None:
+    """Refuses a kernel that places some of its tensors on the chip itself, and others not."""
+    if buffer.is_hbm:
+        return
+    kernel, direct = nki_ctx().kernel, buffer.allocation is not None
+    if kernel.allocates not in (None, direct):
+        names = ("the compiler", "its author")
+        raise refusal(MIXED_ALLOCATION, this=names[direct], others=names[not direct])
+    kernel.allocates = direct
+
+
+def filled(
     shape: Shape, dtype: DType, buffer: Buffer, fill: bool | int | float | None
 ) -> nki_tensor:
-    """The tensor; PSUM starts at zero, so that the first accumulation overwrites."""
+    """A tensor full of a number, if one is given; PSUM starts at zero, for what is added first."""
     extents = static_shape(shape)
     if buffer.is_hbm:
         if fill is not None:

@@ -65,6 +65,11 @@ def require_tile(given: Any, name: str) -> nki_tensor:
     return given
 
 
+def in_allocated_kernel() -> bool:
+    """True where the author places the tensors of the kernel himself."""
+    return nki_ctx().kernel.allocates is True
+
+
 def tile_value(x: nki_tensor, dtype: DType, mask: Any = None) -> Value:
     """A tile as a value of `dtype`."""
     return converted_value(trace_access.read_operand(nki_ctx().sema, x, mask), dtype)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from tilewright.errors.nki_control import PROGRAM_ID_AXIS
+from tilewright.errors.nki_control import PROGRAM_ID_AXIS, SEVERAL_DIRECTIVES
 from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.index import DynamicSlice, Grid, MGrid, TileIndex, constant_int
 from tilewright.frontend.trace.index import arange as make_arange
@@ -15,21 +16,32 @@ from tilewright.frontend.trace.predicates import DynamicScalar, ProgramId
 from tilewright.frontend.trace.sequences import as_items
 
 
+def require_directives(keywords: Mapping[str, Any]) -> None:
+    """Refuses a loop that says twice how many generations of its tensors are kept."""
+    given = as_items(keywords.get("directives") or ())
+    count = sum(getattr(each, "name", "") == "multi_buffer" for each in given)
+    if count > 1:
+        raise refusal(SEVERAL_DIRECTIVES, count=count)
+
+
 @nki_op("nl.affine_range")
 def affine_range(*args: Any, **kwargs: Any) -> AffineRange:
     """Iterations of a device loop that are independent of each other; the body is traced once."""
+    require_directives(kwargs)
     return AffineRange(*args, **kwargs)
 
 
 @nki_op("nl.sequential_range")
 def sequential_range(*args: Any, **kwargs: Any) -> SequentialRange:
     """Iterations of a device loop in order; the body is traced once."""
+    require_directives(kwargs)
     return SequentialRange(*args, **kwargs)
 
 
 @nki_op("nl.dynamic_range")
 def dynamic_range(*args: Any, **kwargs: Any) -> DynamicRange:
     """Iterations of a device loop whose bounds the run knows."""
+    require_directives(kwargs)
     return DynamicRange(*args, **kwargs)
 
 

@@ -33,7 +33,7 @@ def run(body: Body, *arrays: Any, grid: Any = (), **options: Any) -> Any:
     def kernel(*tensors):
         out = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
         result = body(out, *tensors)
-        nl.store(out, nl.zeros((4, 8), dtype=nl.float32))
+        nl.store(out, 0.0)
         return out if result is None else result
 
     given = arrays or (X,)
@@ -188,6 +188,18 @@ def _(out, x):
 @bad("allocation_out_of_range")
 def _(out, x):
     nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.psum.mod_alloc(base_bank=8))
+
+
+@bad("mixed_allocation")
+def _(out, x):
+    nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))
+    nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
+
+
+@bad("several_multi_buffer_directives")
+def _(out, x):
+    for _ in nl.affine_range(2, directives=[ncc.multi_buffer(2), ncc.multi_buffer(4)]):
+        pass
 
 
 @bad("allocation_overlap", check_allocation=True)

@@ -92,7 +92,8 @@ blocks_of.__nki_dont_trace__ = True  # type: ignore[attr-defined]
 
 def written_then_read(out, x, *, tiles, delay):
     blocks = blocks_of(4, tiles)
-    total = nl.zeros((64, 64), dtype=nl.float32)
+    total = tile(4096)
+    total[...] = 0.0
     for i in nl.sequential_range(4 + delay):
         if i < 4:
             blocks[i] = nl.load(x[0:64])
@@ -120,7 +121,7 @@ def test_a_block_that_is_read_after_another_took_its_place_is_refused(
     error = caught.value
     assert error.code == "err_allocation_overlap" and error.span is not None
     assert f"'blocks[{tiles}]' is written where 'blocks[0]' lies" in error.message
-    assert error.span.line == written_then_read.__code__.co_firstlineno + 5
+    assert error.span.line == written_then_read.__code__.co_firstlineno + 6
 
 
 def test_a_place_may_be_used_again_after_the_last_read() -> None:
@@ -166,3 +167,34 @@ def test_a_place_that_does_not_exist_is_refused(make: Callable[[], Any]) -> None
     with pytest.raises(TilewrightError) as caught:
         run(lambda out, x: make(), platform_target="trn1")
     assert caught.value.code == "err_allocation_out_of_range"
+
+
+PLACED: dict[str, Callable[[Any], Any]] = {
+    "err_bias_tensor_must_be_specified_in_allocation": nl.exp,
+    "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel": nl.transpose,
+}
+
+
+@pytest.mark.parametrize("code", PLACED)
+def test_a_kernel_that_places_its_tensors_makes_no_others_unasked(code: str) -> None:
+    def body(out, x):
+        a = tile(0)
+        a[...] = nl.load(x[0:64])
+        nl.store(out, PLACED[code](nl.add(a, a)))
+
+    with pytest.raises(TilewrightError) as caught:
+        run(body)
+    assert caught.value.code == code
+
+
+def test_a_product_in_such_a_kernel_has_its_operand_transposed() -> None:
+    def body(out, x, *, transposed):
+        a = tile(0)
+        a[...] = nl.load(x[0:64])
+        nl.store(out, nl.matmul(a, a, transpose_x=transposed))
+
+    got = run(lambda out, x: body(out, x, transposed=True))
+    np.testing.assert_allclose(got, X[:64].T @ X[:64], rtol=1e-4, atol=1e-4)
+    with pytest.raises(TilewrightError, match="identity of yours") as caught:
+        run(lambda out, x: body(out, x, transposed=False))
+    assert caught.value.code.endswith("transpose_on_tensor_engine_not_allowed_in_allocated_kernel")

@@ -76,6 +76,8 @@ class KernelFunction:
         self.returns_tuple = False
         self.axes: list[LoopScope] = []
         self.doc: str | None = None
+        self.allocates: bool | None = None
+        """Whether its author says where on the chip tensors lie; None while no tensor tells."""
 
     # ------------------------------------------------------------------ parameters
 

@@ -435,7 +435,7 @@ def rmsnorm_qkv(hidden, weights, norm_dtype=nl.float32, eps=1e-6):
     weights_buffer = nl.ndarray(
         (M, par_dim(pmax), fmax),
         dtype=weights.dtype,
-        buffer=ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(M,)),
+        buffer=ncc.sbuf.auto_alloc(),
     )
     for m in nl.affine_range(M):
         weights_buffer[m, i_rhs.p, i_rhs.x] = nl.load(
