@@ -16,16 +16,21 @@ from tilewright.codegen.packing import lane_mask
 from tilewright.codegen.reductions import Reductions
 from tilewright.codegen.streaming import first_element, is_large_store
 from tilewright.codegen.work import Work, estimate_one, index_expr
+from tilewright.dtypes import INDEX
 from tilewright.errors import InternalError
 from tilewright.ir.affine import Symbol, coefficient, symbols
-from tilewright.ir.core import Block, Operation
-from tilewright.ops import loop
+from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.types import ScalarType
+from tilewright.ops import arith, loop
+from tilewright.ops.extents import constant_of
 from tilewright.ops.long_words import LONG_WORDS
+from tilewright.target import Isa
 
 ACCUMULATORS = 4
 TURNING_BODY, MEDIUM_BODY, LARGE_BODY = 12, 24, 48
 LONG_LOOP, ALIGNED_LOOP = 1024, 256
 LONG_WORD = 12
+WHOLE_VECTOR = 64
 LANES_PER_CELL = 1 << 14
 ORDERED = (loop.check_index, loop.check_extent, loop.alloc, loop.copy, loop.matmul)
 
@@ -90,7 +95,7 @@ class LaneLoop:
         inits = op.operands[3]
         self.body: Block = op.regions[0]
         self.reductions = Reductions(e, op.attrs["combine"], inits)
-        self.copies = choose_copies(self.body, bool(inits), count)
+        self.copies = choose_copies(self.body, bool(inits), count, e.module.isa)
         self.slot = len(e.text.lines)
         e.text.do("")
         moved = moved_sums(self.body) if e.module.isa.has_fma else frozenset[Operation]()
@@ -198,11 +203,12 @@ class LaneLoop:
         return self.reductions.turned(accumulators, len(masks))
 
 
-def choose_copies(body: Block, reduces: bool, count: Num) -> int:
+def choose_copies(body: Block, reduces: bool, count: Num, isa: Isa) -> int:
     """Vectors per iteration: as many as accumulators, two where words are long, one at last.
 
     A vector alone would wait for itself, step by step; several large bodies are too much code, and
-    a loop has to be long to repay more than two.
+    a loop has to be long to repay more than two. Twice as many where all that they need fits in
+    registers: the more vectors take turns, the less each waits.
     """
     size = body_size(body)
     if size > LARGE_BODY:
@@ -210,7 +216,43 @@ def choose_copies(body: Block, reduces: bool, count: Num) -> int:
     has_long = any(op.opdef in LONG_WORDS for op in body.walk())
     is_long = isinstance(count, int) and count >= LONG_LOOP
     most = TURNING_BODY if reduces else MEDIUM_BODY if not is_long else LARGE_BODY
-    return 2 if has_long or size > most else ACCUMULATORS
+    if has_long or size > most:
+        return 2
+    if is_long and not reduces and size > TURNING_BODY and fits(body, 2 * ACCUMULATORS, isa):
+        return 2 * ACCUMULATORS
+    return ACCUMULATORS
+
+
+def fits(body: Block, copies: int, isa: Isa) -> bool:
+    """Whether so many vectors of everything in a body have registers, if these are as wide."""
+    if isa.vector_bytes < WHOLE_VECTOR or any(op.regions for op in body.ops):
+        return False
+    return copies * most_alive(body) + constants_of(body) < isa.registers
+
+
+def most_alive(body: Block) -> int:
+    """The most values of a body that are needed at one time, but for constants and indices."""
+    last = {value: op for op in body.ops for value in op.inputs}
+    alive: set[Value] = set()
+    most = 0
+    for op in body.ops:
+        alive.difference_update(value for value in op.inputs if last[value] is op)
+        alive.update(value for value in op.results if value in last and is_element(value))
+        most = max(most, len(alive))
+    return most
+
+
+def is_element(value: Value) -> bool:
+    """Whether a value of a body takes a register for each vector."""
+    kind = value.type
+    is_scalar = isinstance(kind, ScalarType) and kind.dtype is not INDEX
+    return is_scalar and (value.op is None or value.op.opdef is not arith.const)
+
+
+def constants_of(body: Block) -> int:
+    """How many registers hold what is the same for all vectors: constants, and a one."""
+    inputs = {value for op in body.ops for value in op.inputs}
+    return 1 + len({constant_of(v) for v in inputs if v.op and v.op.opdef is arith.const})
 
 
 def body_size(body: Block) -> int:

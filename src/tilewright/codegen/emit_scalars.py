@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tilewright.codegen.balance import sum_as_product
@@ -10,7 +11,7 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.operands import LANES, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.text import type_text, vector_text
 from tilewright.codegen.words import cast as cast_word
-from tilewright.codegen.words import word, word_of_each
+from tilewright.codegen.words import word
 from tilewright.ir.core import Operation
 from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ops import arith
@@ -66,12 +67,12 @@ def emit_word(e: Emitter, op: Operation) -> None:
 
 def emit_vector_word(e: Emitter, op: Operation, dtype: str) -> None:
     """A word on one vector per copy."""
-    copies = list(zip(*(e.vectors(value) for value in op.operands), strict=True))
+    copies = zip(*(e.vectors(value) for value in op.operands), strict=True)
     if op in e.lane_state.moved:
-        refs = tuple(sum_as_product(e, op, x, y) for x, y in copies)
+        e.define(op.result, e.each_copy(copies, partial(sum_as_product, e, op)))
     else:
-        refs = word_of_each(e.text, WORDS[op.opdef], dtype, LANES, copies)
-    e.define(op.result, Varying(refs))
+        write = partial(word, e.text, WORDS[op.opdef], dtype, LANES)
+        e.define(op.result, e.each_copy(copies, write))
 
 
 HANDLERS.update(dict.fromkeys(WORDS, emit_word))
@@ -151,10 +152,7 @@ def emit_select(e: Emitter, op: Operation) -> None:
         e.define(op.result, Uniform(word(e.text, "select", dtype, 1, *refs)))
         return
     copies = zip(e.vectors(cond), e.vectors(x), e.vectors(y), strict=True)
-    e.define(
-        op.result,
-        Varying(tuple(word(e.text, "select", dtype, LANES, *refs) for refs in copies)),
-    )
+    e.define(op.result, e.each_copy(copies, partial(word, e.text, "select", dtype, LANES)))
 
 
 @emits(casting.cast)
@@ -172,8 +170,8 @@ def emit_cast(e: Emitter, op: Operation) -> None:
         ref = cast_word(e.text, source, target, mode, 1, e.scalar(x))
         e.define(op.result, Uniform(ref))
     else:
-        refs = tuple(cast_word(e.text, source, target, mode, LANES, r) for r in e.vectors(x))
-        e.define(op.result, Varying(refs))
+        write = partial(cast_word, e.text, source, target, mode, LANES)
+        e.define(op.result, e.each_copy(zip(e.vectors(x)), write))
 
 
 def retyped(operand: Operand, dtype: str) -> Operand:
@@ -206,13 +204,13 @@ def emit_bitcast(e: Emitter, op: Operation) -> None:
     source = REGISTER_ELEMENT[dtype_name(x)]
     target = REGISTER_ELEMENT[op.attrs["dtype"].name]
     if e.is_uniform(x):
-        e.define(op.result, Uniform(reinterpret(e, e.scalar(x), source, target, 1)))
+        e.define(op.result, Uniform(reinterpret(e, source, target, 1, e.scalar(x))))
         return
-    refs = tuple(reinterpret(e, ref, source, target, LANES) for ref in e.vectors(x))
-    e.define(op.result, Varying(refs))
+    write = partial(reinterpret, e, source, target, LANES)
+    e.define(op.result, e.each_copy(zip(e.vectors(x)), write))
 
 
-def reinterpret(e: Emitter, ref: str, source: str, target: str, lanes: int) -> str:
+def reinterpret(e: Emitter, source: str, target: str, lanes: int, ref: str) -> str:
     """A register under another element type of the same width."""
     if source == target:
         return ref

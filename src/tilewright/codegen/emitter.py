@@ -5,7 +5,7 @@ Handlers for operations live in the `emit_*` modules and register themselves in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any
@@ -16,6 +16,7 @@ from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.repeats import Repeats
+from tilewright.codegen.stagger import Run, in_turn, join_run, stagger
 from tilewright.codegen.text import Text, type_text, vector_text
 from tilewright.codegen.words import cast, register_type
 from tilewright.dataclass import dataclass
@@ -46,7 +47,7 @@ class LaneState:
 
     `hoisted` are lines that go before the loop, `cache` what they define; names numbered up to
     `start` were made before it. `guarded` lanes are in a branch that perhaps none of them takes.
-    `moved` are sums that are written as products.
+    `moved` are sums that are written as products. The last lines may be a `run`.
     """
 
     masks: list[str]
@@ -56,6 +57,7 @@ class LaneState:
     cache: dict[Any, str] = field(default_factory=dict[Any, str])
     known: set[str] = field(default_factory=set[str])
     guarded: bool = False
+    run: Run | None = None
 
     @property
     def copies(self) -> int:
@@ -211,6 +213,15 @@ class Emitter:
             lanes.known.add(found)
         return found
 
+    def each_copy(self, copies: Iterable[tuple[str, ...]], write: Callable[..., str]) -> Varying:
+        """What `write` gives for the operands of each vector, in turn with its neighbours."""
+        first, given = len(self.text.lines), tuple(copies)
+        refs, alike = in_turn(self.text, given, write)
+        if alike:
+            lanes = self.lane_state
+            lanes.run = join_run(lanes.run, self.text, first, len(given))
+        return Varying(refs)
+
     def is_hoistable(self, ref: Num) -> bool:
         """Whether a scalar is known before the lanes loop begins."""
         lanes = self.lane_state
@@ -293,10 +304,17 @@ class Emitter:
         for op in block.ops:
             if op.opdef.terminator:
                 self.dims.pop()
+                self.end_run()
                 return op
             if op not in self.shared.written:
                 self.operation(op)
         raise InternalError("a block has no terminator")
+
+    def end_run(self) -> None:
+        """Stagger the lines of vectors that took turns: others may be put between them."""
+        if self.lanes is not None:
+            stagger(self.lanes.run, self.text)
+            self.lanes.run = None
 
     def operation(self, op: Operation) -> None:
         """Writes one operation."""

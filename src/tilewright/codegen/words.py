@@ -5,7 +5,7 @@ about a microsecond. FP16, BF16 and FP8 live in integer registers and compute th
 one rounding per word.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tilewright.codegen import math_exp, math_log, math_pieces, math_trig, words_int
 from tilewright.codegen.formats import (
@@ -121,18 +121,6 @@ def word(text: Text, name: str, dtype: str, lanes: int, *operands: str) -> str:
         template = record(text, lambda t: write_word(t, name, dtype, lanes, arity))
         _templates[key] = template
     return template.paste(text, operands)
-
-
-def word_of_each(
-    text: Text, name: str, dtype: str, lanes: int, copies: Sequence[tuple[str, ...]]
-) -> tuple[str, ...]:
-    """`word` on several sets of operands, line by line in turn, so that none waits for itself."""
-    first, block = len(text.lines), text.block
-    refs = tuple(word(text, name, dtype, lanes, *operands) for operands in copies)
-    if text.block == block:
-        bodies = [body.split("\n") for body in text.lines[first:]]
-        text.lines[first:] = ["\n".join(lines) for lines in zip(*bodies, strict=True)]
-    return refs
 
 
 def cast(text: Text, source: str, target: str, mode: str, lanes: int, operand: str) -> str:

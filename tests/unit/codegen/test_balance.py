@@ -1,4 +1,4 @@
-"""Sums that are written as products, and words of several vectors in turn, keep their bits."""
+"""Sums that are written as products keep their bits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from tilewright.codegen.balance import moved_sums
-from tilewright.codegen.text import Module, Text
-from tilewright.codegen.words import word, word_of_each
 from tilewright.dtypes import FP32, FP64, INT32, DType
 from tilewright.ir.core import Block, Program, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ops import arith, loop
-from tilewright.target import ISAS
 from unit.codegen.kernels import IN, OUT, agree, buffer, constant, index, kernel_program, lanes
 
 STEPS = 6
@@ -76,17 +73,3 @@ def test_sums_of_what_was_just_loaded_stay() -> None:
 
     program = kernel_program([("x", buffer(64), IN), ("out", buffer(32), OUT)], body)
     assert not moved_sums(lanes_of(program))
-
-
-def test_lines_of_several_vectors_take_turns() -> None:
-    text = Text(Module(ISAS["avx512"]))
-    word(text, "exp", "FP32", 16, "%x")
-    alone = text.lines[0].split("\n")
-    text.lines.clear()
-    refs = word_of_each(text, "exp", "FP32", 16, [("%x",), ("%y",)])
-    lines = "\n".join(text.lines).split("\n")
-    assert len(refs) == 2
-    assert len(lines) == 2 * len(alone)
-    assert [line.partition(" = ")[2].split()[0] for line in lines[::2]] == [
-        line.partition(" = ")[2].split()[0] for line in alone
-    ]
