@@ -244,6 +244,7 @@ def test_p_165_two_externals_of_one_name_are_refused() -> None:
                 return other(y)
 
     assert "'soft'" in str(caught.value)
+    assert caught.value.span is not None and caught.value.span.col == 24
 
 
 def test_p_165_also_when_another_external_brings_one_of_them() -> None:

@@ -240,6 +240,9 @@ def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
         ("for i in pl.split_aiv(3, mode=pl.SplitMode.NONE)", "n is 3; 2, the number of"),
         ("for i in pl.pipeline(4)", "pl.pipeline needs stage="),
         ("for i in pl.pipeline(4, stage=0)", "stage is 0; a positive constant is accepted"),
+        ("for i in pl.pipeline(4, stage=True)", "stage is True; a positive constant is accepted"),
+        ("with pl.at(level=pl.Level.CORE_GROUP, dumps=[3])", "dumps is [3]; a list of tensors"),
+        ("with pl.at(level=pl.Level.CHIP, no_dep_args=3)", "no_dep_args is 3; a list of tensors"),
         ("with pl.at()", "pl.at needs level="),
         ("with pl.at(level=3)", "level is 3; a pl.Level is accepted"),
         ("with pl.scope(mode=1)", "mode is 1; a pl.ScopeMode is accepted"),
@@ -249,6 +252,101 @@ def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
 def test_r_035_r_036_what_a_word_takes_is_checked(word: str, says: str) -> None:
     with pytest.raises(ParserError, match=re.escape(says)):
         read("x: pl.Tensor[[8], pl.FP32]", f"{word}:", "    y = pl.add(x, 1.0)")
+
+
+CALLS = """
+V = pl.Tensor[[8], pl.FP32]
+@pl.program
+class P:
+    @pl.function
+    def k(self, a: pl.InOut[V]) -> V:
+        a[:] = pl.exp(a)
+        return a
+
+    @pl.function
+    def narrow(self, a: pl.INT8) -> pl.INT8:
+        return a + 1
+
+    @pl.function
+    def two(self, a: V) -> tuple[V, V]:
+        return pl.exp(a), pl.mul(a, 2.0)
+
+    @pl.function
+    def main(self, x: pl.InOut[V], n: pl.INT64, i: pl.INDEX):
+        y = {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("pl.submit(self.k, x, foo=1)", "pl.submit has no argument 'foo'"),
+        ("pl.submit(self.k, x, core_num=2)", "pl.submit has no argument 'core_num'"),
+        ("pl.submit(self.k, x, name_hint=4)", "name_hint is 4; a string is accepted"),
+        ("pl.submit(self.k, x, allow_early_resolve=4)", "allow_early_resolve is 4; True or False"),
+        ("pl.spmd_submit(self.k, x)", "pl.spmd_submit needs core_num="),
+        ("pl.spmd_submit(self.k, x, core_num=0)", "core_num is 0; a positive count"),
+        ("pl.spmd_submit(self.k, x, core_num=2, sync_start=3)", "sync_start is 3; True or False"),
+        ("self.k(n)", "parameter 'a': expects"),
+        ("self.narrow(n)", "expects pl.Scalar[pl.INT8], got pl.Scalar[pl.INT64]"),
+        ("self.narrow(i + 1)", ""),
+        ("self.k(self.two(x))", "2 values stand where one is wanted"),
+    ],
+)
+def test_r_037_what_a_call_is_given_is_checked(call: str, says: str) -> None:
+    text = CALLS.format(call=call)
+    if not says:
+        settled(pl.parse_program(text))
+        return
+    with pytest.raises(TilewrightError, match=re.escape(says)) as caught:
+        pl.parse_program(text)
+    assert caught.value.span is not None
+
+
+@pytest.mark.parametrize("around", ["for a in pl.split_aiv(2, mode=MODE)", "with SPLIT"])
+def test_r_036_lanes_are_divided_once(around: str) -> None:
+    mode = pl.SplitMode.NONE
+    with pytest.raises(ParserSyntaxError, match="which divides the lanes") as caught:
+        if around.startswith("for"):
+
+            @pl.function
+            def f(x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]) -> pl.Tensor[[16, 16], pl.FP32]:
+                with pl.at(level=pl.Level.CORE_GROUP):
+                    for _ in pl.split_aiv(2, mode=mode):
+                        for _ in pl.split_aiv(2, mode=mode):
+                            x[:] = pl.exp(x)
+                return x
+
+        else:
+
+            @pl.function
+            def g(x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]) -> pl.Tensor[[16, 16], pl.FP32]:
+                with pl.at(level=pl.Level.CORE_GROUP, optimizations=[pl.split(mode)]):
+                    for _ in pl.split_aiv(2, mode=mode):
+                        x[:] = pl.exp(x)
+                return x
+
+    assert caught.value.span is not None
+
+
+def test_r_036_a_scope_of_automatic_dependencies_is_placed_by_hand_where_none_is_made() -> None:
+    with pytest.raises(ParserSyntaxError, match="opens a scope of automatic dep") as caught:
+
+        @pl.function
+        def f(x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:
+            with pl.scope():
+                y = pl.exp(x)
+            return y
+
+    assert "auto_scope=False" in str(caught.value)
+
+    @pl.function(auto_scope=False)
+    def g(x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:
+        with pl.scope():
+            y = pl.exp(x)
+        return y
+
+    settled(g)
 
 
 def test_r_036_blocks_may_be_counted_by_keyword() -> None:

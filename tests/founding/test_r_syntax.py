@@ -466,6 +466,28 @@ def test_r_032_other_operators_are_refused(expression: str) -> None:
         read("n: pl.INT64, m: pl.INT64", f"y = {expression}")
 
 
+@pytest.mark.parametrize("dtype", ["FP32", "INT32"])
+@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "//", "%"])
+@pytest.mark.parametrize("form", ["x {} 3", "7 {} x", "pl.load(x, [0], [4]) {} 3"])
+def test_r_032_a_number_beside_a_tensor_has_its_dtype(dtype: str, operator: str, form: str) -> None:
+    f = read(f"x: pl.Tensor[[4], pl.{dtype}]", f"y = {form.format(operator)}", "return y")
+    x = np.array([-5, 2, 3, 7], dtype.lower().replace("fp", "float"))
+    number = x.dtype.type
+    given = (number(7), x) if form.startswith("7") else (x, number(3))
+    python = {"+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide}
+    word = python.get(operator, np.mod if operator == "%" else np.true_divide)
+    for execution in (None, "interpret"):
+        got = ir.compile(settled(f), execution=execution)(x)
+        assert got.dtype == x.dtype
+        if operator != "/" or dtype == "FP32":
+            np.testing.assert_array_equal(got, word(*given).astype(x.dtype))
+
+
+def test_r_031_a_starred_name_takes_no_values() -> None:
+    with pytest.raises(ParserError, match=r"Cannot assign to '\*z'"):
+        read("x: pl.Tensor[[4], pl.FP32]", "y, *z = (x, x, x)")
+
+
 def test_r_032_comparisons_do_not_chain() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"(?i)chain"):
         read("n: pl.INT64", "y = 0 < n < 8")

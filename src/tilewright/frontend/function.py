@@ -83,6 +83,7 @@ def parse_function(
         around = callees or NoCallees()
         is_text, kind = declare is not None, options.func_type
         state = State(builder, around, params=signature.params, is_text=is_text, kind=kind)
+        state.auto_scope = options.auto_scope and not is_text
         for param in signature.params:
             if isinstance(param.type, TensorType):
                 state.versions.own(param)

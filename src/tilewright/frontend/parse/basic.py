@@ -142,6 +142,10 @@ def _locate(p: FunctionParser, value: Any, node: ast.stmt) -> None:
 
 
 def _unpack(p: FunctionParser, target: ast.Tuple | ast.List, value: Any, node: ast.stmt) -> None:
+    for element in target.elts:
+        if isinstance(element, ast.Starred):
+            what = f"Cannot assign to '{ast.unparse(element)}'"
+            raise ParserSyntaxError(what, p.span(element), "Give every value a name.")
     items = list(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else [value]
     if len(items) != len(target.elts):
         raise ParserTypeError(

@@ -47,8 +47,8 @@ def loop_arguments(
     names = POSITIONAL.get(function, ())
     bounds += [options.pop(name) for name in names if name in options]
     require_options(p, function, {**dict(zip(names, bounds)), **options}, call)
-    if function is SPMD:
-        require_nesting(p, function, call)
+    if function in (SPMD, SPLIT_AIV):
+        require_nesting(p, function, call, options)
     if not 1 <= len(bounds) <= (len(names) or 3):
         raise ParserSyntaxError(
             f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)

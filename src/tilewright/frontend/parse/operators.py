@@ -9,12 +9,13 @@ from typing import Any
 
 from tilewright.dtypes import BOOL
 from tilewright.errors import ParserTypeError, UnsupportedFeatureError
-from tilewright.frontend.operations import as_operand, emit_call
+from tilewright.frontend.operations import emit_call
 from tilewright.frontend.values import constant, dtype_of, is_number, is_scalar, unify
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ir.types import ShapedType
 from tilewright.ops import arith
+from tilewright.ops.adapt import paired
 
 Word = OpDef[..., Value]
 
@@ -80,7 +81,7 @@ _SYMBOLS: Mapping[type[ast.AST], str] = {
 def _emit_shaped(path: str, left: Any, right: Any) -> Value:
     if path.startswith("pl."):
         return emit_call(path, (left, right), {})
-    return OPS[path](as_operand(left), as_operand(right))
+    return OPS[path](*paired(path.rpartition(".")[2], left, right))
 
 
 def _require_scalars(what: str, *operands: Any) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, ParserTypeError
+from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.surface import LoopWord, Word
-from tilewright.frontend.values import is_integer
+from tilewright.frontend.values import is_integer, is_scalar
 from tilewright.frontend.words import (
     AT,
     CLUSTER,
@@ -21,12 +22,15 @@ from tilewright.frontend.words import (
     SCOPE,
     SPLIT_AIV,
     SPMD,
+    SPMD_SUBMIT,
+    SUBMIT,
     UNROLL,
 )
 from tilewright.ir.conformance import described
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Level, Role, ScopeMode, SplitMode
 from tilewright.ir.hints import Optimization
+from tilewright.ir.types import ShapedType
 from tilewright.ops.extents import constant_of
 
 Expected = tuple[Callable[[Any], bool], str]
@@ -39,6 +43,10 @@ def _instance(kind: type[Any]) -> Expected:
 def _is_count(given: Any) -> bool:
     known = constant_of(given) if isinstance(given, Value) else given
     return is_integer(given) and not (isinstance(known, int) and known < 1)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given > 0
 
 
 def _are_hints(given: Any) -> bool:
@@ -54,23 +62,41 @@ def _are_words(given: Any) -> bool:
     )
 
 
+def _are_tensors(given: Any) -> bool:
+    """True for tensors and tiles; a text names them."""
+    items: Any = [] if given is None else given
+    return isinstance(items, (list, tuple)) and all(
+        isinstance(item, str) or (isinstance(item, Value) and isinstance(item.type, ShapedType))
+        for item in cast("list[Any]", items)
+    )
+
+
 _ANYTHING: Expected = (lambda _: True, "")
 _FLAG: Expected = (lambda given: isinstance(given, bool), "True or False")
 _TEXT: Expected = (lambda given: isinstance(given, str), "a string")
 _HINTS: Expected = (_are_hints, "a list of pl.split(...) and pl.cross_core_slot(...)")
+_TENSORS: Expected = (_are_tensors, "a list of tensors")
+_COUNT: Expected = (_is_count, "a positive count")
 _TASK = {
     "optimizations": _HINTS,
     "deps": _ANYTHING,
     "name_hint": _TEXT,
     "allow_early_resolve": _FLAG,
 }
+_SUBMITTED = {
+    "device": _ANYTHING,
+    "dumps": _TENSORS,
+    "no_dep_args": _TENSORS,
+    "predicate": _ANYTHING,
+    **_TASK,
+}
 OPTIONS: Mapping[Word, Mapping[str, Expected]] = {
     RANGE: {},
     PARALLEL: {},
     UNROLL: {},
-    PIPELINE: {"stage": (lambda g: isinstance(g, int) and g > 0, "a positive constant")},
+    PIPELINE: {"stage": (_is_number, "a positive constant")},
     SPMD: {
-        "core_num": (_is_count, "a positive count"),
+        "core_num": _COUNT,
         "sync_start": _FLAG,
         "predicate": _ANYTHING,
         **_TASK,
@@ -82,8 +108,8 @@ OPTIONS: Mapping[Word, Mapping[str, Expected]] = {
     AT: {
         "level": _instance(Level),
         "role": (lambda given: given is None or isinstance(given, Role), "a pl.Role"),
-        "no_dep_args": _ANYTHING,
-        "dumps": _ANYTHING,
+        "no_dep_args": _TENSORS,
+        "dumps": _TENSORS,
         "windowize": _FLAG,
         **_TASK,
     },
@@ -91,6 +117,8 @@ OPTIONS: Mapping[Word, Mapping[str, Expected]] = {
     SCOPE: {"mode": _instance(ScopeMode)},
     MANUAL_SCOPE: {},
     GRAPH: {"name": _TEXT},
+    SUBMIT: _SUBMITTED,
+    SPMD_SUBMIT: {"core_num": _COUNT, "sync_start": _FLAG, **_SUBMITTED},
 }
 POSITIONAL: Mapping[Word, tuple[str, ...]] = {
     AT: ("level", "role"),
@@ -107,7 +135,7 @@ _PRINTED: Mapping[str, Expected] = {
 }
 """What a printed loop may have kept of the word that it was."""
 
-_NEEDED: Mapping[Word, str] = {AT: "level", PIPELINE: "stage"}
+_NEEDED: Mapping[Word, str] = {AT: "level", PIPELINE: "stage", SPMD_SUBMIT: "core_num"}
 
 
 def require_options(
@@ -135,3 +163,12 @@ def require_options(
     needed = _NEEDED.get(word)
     if needed is not None and needed not in options:
         raise ParserSyntaxError(f"{word.path} needs {needed}=", p.span(node))
+
+
+def option_attr(given: Any) -> Any:
+    """An option as an attribute: tensors and tiles in it go by their names."""
+    if isinstance(given, (list, tuple)):
+        return tuple(map(option_attr, cast("Sequence[Any]", given)))
+    if isinstance(given, Value) and not is_scalar(given):
+        return given.name
+    return as_attr(given)

@@ -31,7 +31,7 @@ from tilewright.frontend.parse import indexing, operators
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.versions import Versions, tied_pairs
 from tilewright.frontend.suggestions import did_you_mean
-from tilewright.frontend.surface import OpName, Word
+from tilewright.frontend.surface import Word
 from tilewright.frontend.values import constant, emit_expr, extents_with, is_number, literal_of
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.builder import Builder
@@ -106,6 +106,7 @@ class State:
     symbols: dict[Symbol, Value] = field(default_factory=dict[Symbol, Value])
     params: tuple[Value, ...] = ()
     is_text: bool = False
+    auto_scope: bool = False
     kind: FunctionType = FunctionType.Opaque
     depth: int = 0
     placements: list[tuple[Any, Any]] = field(default_factory=list[tuple[Any, Any]])
@@ -344,7 +345,11 @@ class FunctionParser(Evaluator):
             return emit_expr(given + 0, self.symbol_value)
         if isinstance(given, Poison):
             raise self.unusable(given, self.here)
-        error = InvalidOperationError(f"{given!r} is not a value that a kernel can compute with")
+        what, hint = f"{given!r} is not a value that a kernel can compute with", None
+        if isinstance(given, (tuple, list)):
+            what = f"{len(cast('list[Any]', given))} values stand where one is wanted"
+            hint = "Take them apart, as in 'a, b = ...', or choose one by its index."
+        error = InvalidOperationError(what, hint=hint)
         raise error.locate(self.span(node)) if node is not None else error
 
     def symbol_value(self, symbol: Symbol) -> Value:
@@ -578,23 +583,3 @@ def collected(errors: Sequence[TilewrightError]) -> TilewrightError:
     first, *others = errors
     first.also.extend(others)
     return first
-
-
-__all__ = [
-    "CALLEES",
-    "STATEMENTS",
-    "WORDS",
-    "Blocks",
-    "Callees",
-    "FunctionParser",
-    "OpName",
-    "Poison",
-    "Self",
-    "Silenced",
-    "State",
-    "Yield",
-    "callee",
-    "collected",
-    "statement",
-    "word",
-]

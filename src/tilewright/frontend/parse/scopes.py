@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
-from tilewright.frontend.operations import as_attr
-from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, require_options
+from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, option_attr, require_options
 from tilewright.frontend.parse.parser import FunctionParser, statement
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.surface import LoopWord, ScopeWord, Word
-from tilewright.frontend.values import is_scalar
-from tilewright.frontend.words import AT, SPLIT_AIV
+from tilewright.frontend.words import AT, SCOPE, SPLIT_AIV
 from tilewright.ir.core import Block, Value
-from tilewright.ir.enums import FunctionType, Level
+from tilewright.ir.enums import FunctionType, Level, ScopeMode
+from tilewright.ir.hints import Split
 from tilewright.ops import control
 
 KERNELS = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
@@ -32,11 +31,11 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     word, options = _scope_call(p, item.context_expr)
     refuse_predicate(p, options, item.context_expr)
     deps = task_ids(p, options.pop("deps", None), item.context_expr)
-    require_nesting(p, word, item.context_expr, options.get("level"))
+    require_nesting(p, word, item.context_expr, options)
     kind = word.path.rpartition(".")[2]
-    attrs = {"kind": kind, "attrs": tuple((n, _attr(given)) for n, given in options.items())}
+    attrs = {"kind": kind, "attrs": tuple((n, option_attr(given)) for n, given in options.items())}
     with p.trial():
-        p.state.placements.append((word, options.get("level")))
+        p.state.placements.append((word, options))
         around, p.around = p.around, node.body
         block = p.region((), node.body)
         p.around = around
@@ -58,15 +57,6 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
         p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
 
 
-def _attr(given: Any) -> Any:
-    """A scope's argument: tensors and tiles in it go by their names."""
-    if isinstance(given, (list, tuple)):
-        return tuple(map(_attr, cast("Sequence[Any]", given)))
-    if isinstance(given, Value) and not is_scalar(given):
-        return given.name
-    return as_attr(given)
-
-
 def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]:
     word = p.evaluate(node.func) if isinstance(node, ast.Call) else None
     if not isinstance(node, ast.Call) or not isinstance(word, (ScopeWord, LoopWord)):
@@ -85,7 +75,7 @@ def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]
 
 
 def require_nesting(
-    p: FunctionParser, word: Word, node: ast.expr, level: Level | None = None
+    p: FunctionParser, word: Word, node: ast.expr, options: Mapping[str, Any]
 ) -> None:
     """Raises ParserSyntaxError for a scope where none may stand; a text may hold what passes and
     the traced style make."""
@@ -96,13 +86,38 @@ def require_nesting(
             p.span(node),
             "Open scopes in the Opaque or Orchestration function that calls it.",
         )
-    is_core = word is AT and level is Level.CORE_GROUP
-    if is_core and (AT, Level.CORE_GROUP) in p.state.placements:
+    if word is SPLIT_AIV and not p.state.is_text:
+        _require_undivided(p, node)
+    if word is SCOPE and p.state.auto_scope and options.get("mode") is not ScopeMode.MANUAL:
+        raise ParserSyntaxError(
+            "The function opens a scope of automatic dependencies itself",
+            p.span(node),
+            "Give it auto_scope=False, or write pl.manual_scope().",
+        )
+    if _is_core(word, options) and any(_is_core(*around) for around in p.state.placements):
         raise ParserSyntaxError(
             "pl.at(level=pl.Level.CORE_GROUP) cannot stand inside another one",
             p.span(node),
             "Close the outer scope first, or drop the inner one.",
         )
+
+
+def _is_core(word: Word, options: Mapping[str, Any]) -> bool:
+    return word is AT and options.get("level") is Level.CORE_GROUP
+
+
+def _require_undivided(p: FunctionParser, node: ast.expr) -> None:
+    """Raises ParserSyntaxError where the vector lanes are divided already."""
+    around = [*p.state.placements, *((blocks.word, blocks.options) for blocks in p.state.blocks)]
+    for word, options in around:
+        splits = [h for h in options.get("optimizations") or () if isinstance(h, Split)]
+        if word is SPLIT_AIV or splits:
+            how = "" if word is SPLIT_AIV else " with pl.split(...)"
+            raise ParserSyntaxError(
+                f"pl.split_aiv cannot stand inside {word.path}{how}, which divides the lanes",
+                p.span(node),
+                "Drop one of the two.",
+            )
 
 
 def _leave(

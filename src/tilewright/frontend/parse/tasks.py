@@ -16,10 +16,10 @@ from tilewright.errors import (
     ParserTypeError,
     UnsupportedFeatureError,
 )
-from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import emit_function_call, returned_parameters
 from tilewright.frontend.parse.operators import as_condition
+from tilewright.frontend.parse.options import option_attr, require_options
 from tilewright.frontend.parse.parser import FunctionParser, word
 from tilewright.frontend.parse.regions import emit_region_op
 from tilewright.frontend.values import constant, convert, dtype_of, literal_of
@@ -119,15 +119,14 @@ class Submission:
         self.node = node
         self.function = function
         options = p.keywords(node)
+        require_options(p, kind, options, node)
         self.deps = task_ids(p, options.pop("deps", None), node)
         self.cores: Value | None = None
         if kind is SPMD_SUBMIT:
-            if "core_num" not in options:
-                raise ParserSyntaxError("pl.spmd_submit needs core_num=", p.span(node))
             self.cores = p.as_value(options.pop("core_num"), node)
         predicate = options.pop("predicate", None)
         self.predicate = None if predicate is None else p.emitted(node, as_condition, predicate)
-        self.attrs = tuple((name, as_attr(given)) for name, given in options.items())
+        self.attrs = tuple((name, option_attr(given)) for name, given in options.items())
         self.task: Value | None = None
 
     def launch(self, values: Sequence[Value], details: dict[str, Any], span: Span) -> list[Value]:
