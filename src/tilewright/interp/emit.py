@@ -22,8 +22,9 @@ from tilewright.ir.affine import Expr, Operand, Symbol, scaled_symbol, symbols
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.opdef import OpDef, values_of
-from tilewright.ir.stops import Stop
+from tilewright.ir.stops import Part, Stop
 from tilewright.ir.types import ScalarType, ShapedType
+from tilewright.ops.access import access_load_numpy
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,16 @@ class Emitter:
     def _shown(self, value: Any) -> str | None:
         if isinstance(value, Expr):
             return self.expr(value) if all(s in self.symbols for s in symbols(value)) else None
+        if isinstance(value, Part):
+            return self._shown_part(value)
         return self.names.get(value) if isinstance(value, Value) else None
+
+    def _shown_part(self, part: Part) -> str | None:
+        whole = self.names.get(part.whole)
+        if whole is None or any(s not in self.symbols for s in part.access.free_symbols):
+            return None
+        look = self.text.constant(access_load_numpy, "look")
+        return f"{look}({whole}, (), access={_attr_text(self, part.access)}, space=None)"
 
     def terminator(self, op: Operation) -> list[str]:
         """Ends a block; gives the texts of what it hands over."""

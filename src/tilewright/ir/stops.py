@@ -8,16 +8,25 @@ from types import CodeType
 from typing import Any
 
 from tilewright.dataclass import dataclass
+from tilewright.ir.affine.access import Access
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.source import Span
+
+
+@dataclass(frozen=True)
+class Part:
+    """The elements of a tensor that a view has: those of `whole` at `access`."""
+
+    whole: Value
+    access: Access
 
 
 @dataclass(eq=False)
 class Stop:
     """A `breakpoint()` of the author's: after the operations `before` of `block`.
 
-    `names` are his local names: the values and extents that they stand for, or what they mean in
-    Python. `around` are the globals of his function, called `function`.
+    `names` are his local names: the values, parts and extents that they stand for, or what they
+    mean in Python. `around` are the globals of his function, called `function`.
     """
 
     block: Block
@@ -29,10 +38,7 @@ class Stop:
 
     def replace(self, values: Mapping[Value, Value]) -> None:
         """Takes over that some values have become others."""
-        self.names = {
-            name: values.get(value, value) if isinstance(value, Value) else value
-            for name, value in self.names.items()
-        }
+        self.names = {name: _replaced(given, values) for name, given in self.names.items()}
 
     @property
     def place(self) -> Operation | Block | None:
@@ -53,3 +59,9 @@ class Stop:
         module = ast.parse("breakpoint()")
         ast.increment_lineno(module, self.span.line - 1)
         return compile(module, self.span.file, "exec").replace(co_name=self.function)
+
+
+def _replaced(given: Any, values: Mapping[Value, Value]) -> Any:
+    if isinstance(given, Part):
+        return Part(values.get(given.whole, given.whole), given.access)
+    return values.get(given, given) if isinstance(given, Value) else given

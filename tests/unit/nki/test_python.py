@@ -290,6 +290,42 @@ def test_the_simulator_stops_at_every_iteration_with_numbers(
     assert np.array_equal(in_helper["t"], X[:2]) and in_helper["by"] == 3.0
 
 
+def test_the_simulator_shows_views_as_their_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[dict[str, Any]] = []
+
+    def hook() -> None:
+        names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
+        shown = ("rows", "part", "edge", "turned", "one")
+        stopped.append({name: np.copy(names[name]) for name in shown})
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        for i in nl.sequential_range(2):
+            p, f = nl.arange(3)[:, None], nl.arange(8)[None, :]
+            rows = x[nl.ds(2 * i, 2)]
+            part = tile[0:3, nl.ds(4 * i, 4)]
+            edge = x[2 * i + p, f]
+            turned = tile.reshape((4, 2, 4))[:, i]
+            one = x[i, 3:4]
+            breakpoint()
+            nl.store(out[nl.ds(2 * i, 2)], tile[nl.ds(2 * i, 2)])
+        return out
+
+    assert np.array_equal(nki.simulate_kernel(kernel, X), X)
+    padded = np.concatenate([X, np.zeros((1, 8))])
+    for i, shown in enumerate(stopped):
+        assert np.array_equal(shown["rows"], X[2 * i : 2 * i + 2])
+        assert np.array_equal(shown["part"], X[:3, 4 * i : 4 * i + 4])
+        assert np.array_equal(shown["edge"], padded[2 * i : 2 * i + 3])
+        assert np.array_equal(shown["turned"], X.reshape(4, 2, 4)[:, i])
+        assert np.array_equal(shown["one"].ravel(), X[i, 3:4])
+    assert len(stopped) == 2
+
+
 def test_leaving_the_debugger_leaves_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     def quit_at_once() -> None:
         raise bdb.BdbQuit

@@ -22,10 +22,13 @@ from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.spans import current_span
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.ir.affine import Atom, Expr, FloorDiv, Product, Symbol, as_expr
+from tilewright.ir.affine.access import Access
+from tilewright.ir.affine.constraints import Constraint
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.opdef import OpDef
+from tilewright.ir.stops import Part
 from tilewright.ir.types import ScalarType, TileType, Type
 from tilewright.ops import arith
 from tilewright.ops import cast as casting
@@ -249,9 +252,10 @@ class Sema(Builder):
         indirect.put_rows(self, tensor, value, mask)
 
     def shown(self, given: Any) -> Any:
-        """What stands for an author's local where he looks at it: a value, an extent, or itself."""
-        if isinstance(given, nki_tensor) and given.is_whole and given.root.scope.is_alive:
-            return self.version_of(given.root)
+        """What stands for an author's local where he looks at it: values, an extent, or itself."""
+        if isinstance(given, nki_tensor) and given.root.scope.is_alive and not given.is_indirect:
+            version = self.version_of(given.root)
+            return version if given.is_whole else Part(version, inside(given))
         return given.expr if isinstance(given, DynamicScalar) else given
 
     def name_tensor(self, tensor: nki_tensor, name: str) -> None:
@@ -261,3 +265,10 @@ class Sema(Builder):
             root.name = name
             for version in (root.first, root.version):
                 version.name = version.name or name
+
+
+def inside(view: nki_tensor) -> Access:
+    """The elements of a view that its tensor has."""
+    pairs = zip(view.access.map, view.root.shape)
+    kept = [c for at, n in pairs for c in (Constraint.less_equal(0, at), Constraint.less(at, n))]
+    return view.access.masked(*kept)
