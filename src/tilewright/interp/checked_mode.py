@@ -17,7 +17,7 @@ UNINITIALISED = (memory.create,)
 def poisoned_memory(mode: Mode, op: Operation) -> Callable[..., Any] | None:
     """Fresh memory full of poison instead of zeros."""
     reference = op.opdef.evaluate
-    if not mode.checked or op.opdef not in UNINITIALISED or reference is None:
+    if not mode.poisons or op.opdef not in UNINITIALISED or reference is None:
         return None
 
     @wraps(reference)

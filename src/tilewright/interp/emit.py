@@ -29,12 +29,13 @@ from tilewright.ops.access import access_load_numpy
 
 @dataclass(frozen=True)
 class Mode:
-    """How to run: `words` gives compiled scalar words, `checked` poisons and shuffles."""
+    """How to run: with compiled scalar `words`, shuffled (`checked`), fresh memory poisoned."""
 
     words: Any = None
     checked: bool = False
     facts: Any = None
     stops: Mapping[Any, Sequence[Stop]] = field(default_factory=dict[Any, "Sequence[Stop]"])
+    poisons: bool = False
 
 
 Handler = Callable[["Emitter", Operation], None]

@@ -65,10 +65,10 @@ def emit_arith(e: Emitter, op: Operation) -> None:
 
 @handles(loop.alloc)
 def emit_alloc(e: Emitter, op: Operation) -> None:
-    """Zeros, or poison in checked mode."""
+    """Zeros, or poison."""
     dtype = e.text.constant(op.attrs["dtype"].numpy)
     shape = e.extents(op.attrs["shape"])
-    e.text.line(f"{e.define(op.result)} = alloc({shape}, {dtype}, {e.mode.checked})")
+    e.text.line(f"{e.define(op.result)} = alloc({shape}, {dtype}, {e.mode.poisons})")
 
 
 @handles(loop.view)

@@ -54,11 +54,12 @@ class Interpreter:
     `words` supplies compiled scalar words and contractions (`word(name, dtype)(*arrays)` and
     `matmul(c, a, b, ...)`), so that whole programs compare exactly with compiled code. `checked`
     poisons fresh memory and Out parameters, and runs independent iterations, tasks and participants
-    in a shuffled order, that of participants as `seed` has it. `ranks` says how many ranks a host
-    starts. `natives` are functions that something else runs: by name, what takes the arguments and
-    gives the tuple of what the function returns. With `run_ranks` every function that a host
-    starts, and every collective of its own, is one of them, a collective by its operation; they are
-    run by it. At each of `stops` the author's debugger is entered.
+    in a shuffled order, that of participants as `seed` has it; `poisons` only poisons fresh memory.
+    `ranks` says how many ranks a host starts. `natives` are functions that something else runs: by
+    name, what takes the arguments and gives the tuple of what the function returns. With
+    `run_ranks` every function that a host starts, and every collective of its own, is one of them,
+    a collective by its operation; they are run by it. At each of `stops` the author's debugger is
+    entered.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Interpreter:
         *,
         words: Any = None,
         checked: bool = False,
+        poisons: bool = False,
         seed: int = 0,
         ranks: int = 1,
         natives: Mapping[Any, Callable[..., tuple[Any, ...]]] | None = None,
@@ -81,7 +83,7 @@ class Interpreter:
         places: dict[Any, list[Stop]] = {}
         for stop in stops:
             places.setdefault(stop.place, []).append(stop)
-        self.mode = Mode(words, checked, self.facts, places)
+        self.mode = Mode(words, checked, self.facts, places, checked or poisons)
         self._callables: dict[Any, Callable[..., tuple[Any, ...]]] = dict(natives or {})
         self._texts: dict[str, Emitter] = {}
         for name, function in program.functions.items():

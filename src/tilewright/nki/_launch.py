@@ -55,9 +55,12 @@ def prepare(
 
 
 def interpret(program: Program, stops: Sequence[Stop] = ()) -> Launch:
-    """The same, run by the interpreter, which stops where the author says: the simulator."""
+    """The same, run by the interpreter, which stops where the author says: the simulator.
+
+    Tiles that nothing has written hold NaN, or the greatest integer, so that reading them shows.
+    """
     (entry,) = program.functions
-    ready = interpreter_of(program, stops=stops)
+    ready = interpreter_of(program, stops=stops, poisons=True)
 
     def launch(arrays: Sequence[Any]) -> None:
         ready.run(entry, arrays)

@@ -27,6 +27,7 @@ from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.enums import MemorySpace
+from tilewright.nki._buffers import Buffer, as_buffer
 from tilewright.nki._memory import require_hbm
 from tilewright.nki._operands import (
     is_scalar,
@@ -267,18 +268,22 @@ def sizeinbytes(dtype: Any) -> int:
 
 
 def is_hbm(buffer: Any) -> bool:
-    """True for memory outside the chip."""
-    return getattr(buffer, "is_hbm", False)
+    """True for memory outside the chip: of a buffer, its name, or a tensor."""
+    return _buffer_of(buffer).is_hbm
+
+
+def _buffer_of(given: Any) -> Buffer:
+    return as_buffer(given.buffer if isinstance(given, nki_tensor) else given)
 
 
 def is_sbuf(buffer: Any) -> bool:
     """True for SBUF."""
-    return getattr(buffer, "space", None) is MemorySpace.Sbuf
+    return _buffer_of(buffer).space is MemorySpace.Sbuf
 
 
 def is_psum(buffer: Any) -> bool:
     """True for PSUM."""
-    return getattr(buffer, "space", None) is MemorySpace.Psum
+    return _buffer_of(buffer).space is MemorySpace.Psum
 
 
 def is_on_chip(buffer: Any) -> bool:

@@ -273,3 +273,35 @@ def test_products_differ_from_exact_ones_as_their_page_says(multiply: Any, dtype
     left, right = (each.astype(storage).astype(np.float64) for each in (a, b))
     bound = 128 * 2.0**-23 * (np.abs(left).T @ np.abs(right)) + 129 * 2.0**-126
     assert (np.abs(got - left.T @ right) <= bound).all()
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+def test_the_simulator_shows_what_nothing_has_written() -> None:
+    @nki.jit(mode="simulation")
+    def kernel(x):
+        out = nl.ndarray((16, 24), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((16, 24), dtype=nl.float32)
+        tile[0:8] = nl.load(x[0:8])
+        nl.store(out[:, 0:20], tile[:, 0:20])
+        return out
+
+    got = kernel(X)
+    assert np.array_equal(got[:8, :20], X[:8, :20])
+    assert np.isnan(got[8:]).all() and np.isnan(got[:, 20:]).all()
+
+
+def test_a_memory_is_known_by_its_name_and_by_its_tensors() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((16, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.load(x[:, 0:16])
+        product = nl.matmul(tile, tile)
+        assert nl.is_psum(product) and nl.is_psum(product.buffer) and nl.is_on_chip(product)
+        assert nl.is_sbuf(tile.buffer) and not nl.is_psum(tile.buffer) and not nl.is_hbm(tile)
+        assert nl.is_hbm(out.buffer) and nl.is_hbm(x) and not nl.is_on_chip(out.buffer)
+        nl.store(out, product)
+        return out
+
+    close(kernel(X), X[:, :16] @ X[:, :16])
