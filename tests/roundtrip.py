@@ -7,9 +7,9 @@ import threading
 from tilewright.frontend.text import parse_program
 from tilewright.ir.builder import FINISH_HOOKS
 from tilewright.ir.core import Program
-from tilewright.ir.enums import ParamDirection
 from tilewright.ir.equal import find_difference
 from tilewright.ir.opdef import OPS
+from tilewright.ir.reading import says_more
 from tilewright.ir.types import IndexType
 from tilewright.ops import control
 
@@ -29,7 +29,7 @@ def check_roundtrip(program: Program) -> None:
     try:
         text = program.as_python()
         again = parse_program(text)
-        if _says_more(program, again):
+        if says_more(program, again):
             return
         difference = find_difference(program, again)
     finally:
@@ -44,15 +44,6 @@ def _is_spellable(program: Program) -> bool:
         and (op.opdef is not control.for_ or op.regions[0].params[0].type == IndexType)
         for function in program.functions.values()
         for op in function.body.walk()
-    )
-
-
-def _says_more(program: Program, again: Program) -> bool:
-    """True when reading the text finds that an In parameter is written, which no text can hide."""
-    return any(
-        here is ParamDirection.In and there is not ParamDirection.In
-        for name, function in program.functions.items()
-        for here, there in zip(function.directions, again[name].directions, strict=True)
     )
 
 

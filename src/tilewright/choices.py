@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
+from typing import Generic, TypeVar
+
+E = TypeVar("E", bound=Enum)
 
 __all__ = [
     "BackendType",
+    "EnumSet",
     "ExecutionMode",
     "MemoryPlanner",
     "OptimizationStrategy",
     "PassDumpLevel",
     "RuntimeKind",
 ]
+
+
+class EnumSet(Generic[E]):
+    """A set of members of an enumeration, as settings take it."""
+
+    def __init__(self, members: Iterable[E] = ()) -> None:
+        self._members = set(members)
+
+    def insert(self, member: E) -> None:
+        """Adds `member`."""
+        self._members.add(member)
+
+    def remove(self, member: E) -> None:
+        """Takes `member` out; nothing happens when it is not in the set."""
+        self._members.discard(member)
+
+    def contains(self, member: E) -> bool:
+        """True when `member` is in the set."""
+        return member in self._members
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._members == other._members
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._members))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({sorted(member.name for member in self._members)})"
 
 
 class BackendType(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, cast
 
-from tilewright.ir.affine import Expr, Symbol, as_expr, substitute
+from tilewright.ir.affine import Expr, Symbol, as_expr, simplify, substitute
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.opdef import OpDef
@@ -74,7 +74,7 @@ class Cloner:
         if not self.symbols:
             return given
         if isinstance(given, Expr):
-            return substitute(given, self.symbols)
+            return simplify(substitute(given, self.symbols))
         if isinstance(given, tuple):
             return tuple(map(self.attr, cast("tuple[Any, ...]", given)))
         rename = getattr(given, "substitute", None)
@@ -162,7 +162,7 @@ def substitute_type(type_: Type, symbols: Mapping[Symbol, Expr]) -> Type:
 
 def _substitute_part(part: Any, symbols: Mapping[Symbol, Expr]) -> Any:
     if isinstance(part, Expr):
-        return substitute(part, symbols)
+        return simplify(substitute(part, symbols))
     if isinstance(part, tuple):
         old = cast("tuple[Any, ...]", part)
         items = tuple(_substitute_part(item, symbols) for item in old)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright import external as libraries
-from tilewright import settings
 from tilewright.abi import ExternalKernel, Manifest, Signature, Site
 from tilewright.codegen import machine
 from tilewright.codegen.kernel import emit_kernel
@@ -19,7 +18,6 @@ from tilewright.errors import (
 from tilewright.ir.affine import counting_unknown
 from tilewright.ir.core import Function, Program
 from tilewright.ir.enums import Role
-from tilewright.ir.verifier import verify
 from tilewright.jit.artifact import Artifact, Generated, Timings
 from tilewright.jit.kernels import InterpretedKernel, NativeKernel, UnlinkedKernel
 from tilewright.jit.options import CompileOptions
@@ -27,14 +25,12 @@ from tilewright.jit.signature import calling_of, calling_of_lowered
 from tilewright.ops import external
 from tilewright.ops.facts import find_foreign
 from tilewright.passes import pipeline
-from tilewright.passes.context import (
-    PassContext,
-    VerificationLevel,
-)
+from tilewright.passes.context import VerificationLevel, wanted_level
 from tilewright.passes.instruments import (
     DumpInstrument,
     Instrument,
     ReportInstrument,
+    verify_at,
 )
 from tilewright.runtime.config import PassDumpLevel
 from tilewright.target import Target
@@ -111,10 +107,7 @@ def lower(program: Program, entry: str, instruments: Sequence[Instrument] = ()) 
 
     The program is verified first, unless the verification level is "none".
     """
-    context = PassContext.current()
-    explicit = None if context is None else context.verification_level
-    if (explicit or VerificationLevel(settings.VERIFY_LEVEL.read())) is not VerificationLevel.NONE:
-        verify(program)
+    verify_at(wanted_level() or VerificationLevel.BASIC, program)
     try:
         return pipeline.lower(program, entry, instruments)
     except UnsupportedFeatureError as error:

@@ -13,6 +13,7 @@ from tilewright.cache.config import require_config
 from tilewright.dataclass import dataclass
 from tilewright.jit._source import holds
 from tilewright.passes.context import (
+    DEFAULT_DISABLED,
     DiagnosticCheckSet,
     DiagnosticPhase,
     PassContext,
@@ -232,7 +233,7 @@ def _asks_for_diagnostics(context: PassContext) -> bool:
         bool(context.instruments)
         or context.verification_level not in (None, VerificationLevel.BASIC)
         or context.diagnostic_phase not in (None, DiagnosticPhase.PRE_PIPELINE)
-        or bool(context.disabled_diagnostics)
+        or context.disabled_diagnostics not in (None, DEFAULT_DISABLED)
     )
 
 

@@ -14,6 +14,7 @@ from tilewright.jit.artifact import Artifact
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.signature import Calling
+from tilewright.passes import diagnostics
 
 
 def save(compiled: CompiledProgram, path: Path) -> None:
@@ -22,8 +23,17 @@ def save(compiled: CompiledProgram, path: Path) -> None:
     if compiled.program is not None:
         text = compiled.program.as_python()
         (path / "program.py").write_text(text, encoding="utf-8")
+        _write_hints(compiled, compiled.program, path)
     for each in compiled.entries:
         _write(each, path)
+
+
+def _write_hints(compiled: CompiledProgram, program: Program, path: Path) -> None:
+    """Writes the performance hints, if there are any."""
+    with compiled.options.checks():
+        hints = diagnostics.hints(program)
+    if hints:
+        (path / "perf_hints.log").write_text("\n".join([*hints, ""]), encoding="utf-8")
 
 
 def _write(compiled: CompiledProgram, path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         PassContext,
         VerificationLevel,
     )
+    from tilewright.passes.diagnostics import Diagnostic, DiagnosticInstrument
     from tilewright.passes.fitting import fit
     from tilewright.passes.instruments import (
         CallbackInstrument,
@@ -24,10 +25,21 @@ if TYPE_CHECKING:
         ReportInstrument,
         TimingInstrument,
         VerificationInstrument,
+        VerificationMode,
     )
 
 
-_MANAGED = ("Pass", "PassManager", "PassPipeline", "create_function_pass", "create_program_pass")
+_MANAGED = (
+    "IRProperty",
+    "IRPropertySet",
+    "Pass",
+    "PassManager",
+    "PassPipeline",
+    "create_function_pass",
+    "create_program_pass",
+    "run_verifier",
+    "verify_properties",
+)
 
 
 __all__ = [
@@ -36,8 +48,10 @@ __all__ = [
     "OptimizationStrategy",
     "MemoryPlanner",
     "CallbackInstrument",
+    "Diagnostic",
     "DiagnosticCheck",
     "DiagnosticCheckSet",
+    "DiagnosticInstrument",
     "DiagnosticPhase",
     "DiagnosticSeverity",
     "DumpInstrument",
@@ -47,9 +61,10 @@ __all__ = [
     "TimingInstrument",
     "VerificationInstrument",
     "VerificationLevel",
+    "VerificationMode",
     "fit",
 ]
 
 __getattr__, __dir__ = late(
-    __name__, (*__all__, *_MANAGED), ("context", "instruments", "fitting", "manager")
+    __name__, (*__all__, *_MANAGED), ("context", "instruments", "diagnostics", "fitting", "manager")
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from tilewright import settings
+from tilewright.choices import EnumSet
 from tilewright.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -42,45 +44,23 @@ class DiagnosticSeverity(Enum):
 
 
 class VerificationLevel(Enum):
-    """How much is verified between passes: nothing, validity, validity and print-parse identity."""
+    """What is verified: nothing, validity, validity and print-parse identity.
+
+    Where nothing is said, the validity of the program that goes into the pipeline; where a level is
+    given, by a context or the environment, that and what each pass gives.
+    """
 
     NONE = "none"
     BASIC = "basic"
     ROUNDTRIP = "roundtrip"
 
 
-class DiagnosticCheckSet:
+class DiagnosticCheckSet(EnumSet[DiagnosticCheck]):
     """A set of checks, as `disabled_diagnostics` takes it."""
 
-    def __init__(self, checks: Iterable[DiagnosticCheck] = ()) -> None:
-        self._checks = set(checks)
 
-    def insert(self, check: DiagnosticCheck) -> None:
-        """Adds `check`."""
-        self._checks.add(check)
-
-    def remove(self, check: DiagnosticCheck) -> None:
-        """Takes `check` out; nothing happens when it is not in the set."""
-        self._checks.discard(check)
-
-    def contains(self, check: DiagnosticCheck) -> bool:
-        """True when `check` is in the set."""
-        return check in self._checks
-
-    def __contains__(self, check: object) -> bool:
-        return check in self._checks
-
-    def __len__(self) -> int:
-        return len(self._checks)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DiagnosticCheckSet) and self._checks == other._checks
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._checks))
-
-    def __repr__(self) -> str:
-        return f"DiagnosticCheckSet({sorted(check.name for check in self._checks)})"
+DEFAULT_DISABLED = DiagnosticCheckSet([DiagnosticCheck.UnusedControlFlowResult])
+"""What is switched off where nothing is said."""
 
 
 @dataclass
@@ -124,6 +104,15 @@ class PassContext:
     def __exit__(self, *_: object) -> None:
         _stack().pop()
         _notify()
+
+
+def wanted_level() -> VerificationLevel | None:
+    """The level that the active context, or else the environment, asks for; None for neither."""
+    context = PassContext.current()
+    if context is not None and context.verification_level is not None:
+        return context.verification_level
+    is_set = settings.VERIFY_LEVEL.find() is not None
+    return VerificationLevel(settings.VERIFY_LEVEL.read()) if is_set else None
 
 
 _listeners: list[Callable[[], object]] = []

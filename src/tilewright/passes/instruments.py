@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 
+import tilewright.ir as room
+from tilewright.errors import VerificationError
 from tilewright.ir.core import Program
 from tilewright.ir.verifier import verify
+from tilewright.passes.context import VerificationLevel
 
 
 class Instrument:
@@ -20,6 +25,9 @@ class Instrument:
 
     def after_pass(self, pass_name: str, program: Program) -> None:
         """Called with the program a pass gave."""
+
+    def after_pipeline(self, program: Program) -> None:
+        """Called with the program that the last pass gave."""
 
 
 PassCallback = Callable[[str, Program], None]
@@ -47,14 +55,51 @@ class CallbackInstrument(Instrument):
             self._after(pass_name, program)
 
 
+class VerificationMode(Enum):
+    """Which programs are verified: those a pass gets, those it gives, or both."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    BEFORE_AND_AFTER = "before_and_after"
+
+
 class VerificationInstrument(Instrument):
-    """Verifies every program that a pass gives."""
+    """Verifies the programs that passes get or give; at level ROUNDTRIP their text, too."""
 
     name = "verification"
 
+    def __init__(
+        self,
+        mode: VerificationMode = VerificationMode.AFTER,
+        level: VerificationLevel = VerificationLevel.BASIC,
+    ) -> None:
+        self.mode = mode
+        self.level = level
+
+    def before_pass(self, pass_name: str, program: Program) -> None:
+        """Raises VerificationError, with the pass named in a note."""
+        if self.mode is not VerificationMode.AFTER:
+            self._verify(program, f"before {pass_name}")
+
     def after_pass(self, pass_name: str, program: Program) -> None:
         """Raises VerificationError, with the pass named in a note."""
+        if self.mode is not VerificationMode.BEFORE:
+            self._verify(program, f"after {pass_name}")
+
+    def _verify(self, program: Program, when: str) -> None:
+        try:
+            verify_at(self.level, program)
+        except VerificationError as error:
+            error.with_note(when)
+            raise
+
+
+def verify_at(level: VerificationLevel, program: Program) -> None:
+    """Raises VerificationError for what a level asks for and a program does not satisfy."""
+    if level is not VerificationLevel.NONE:
         verify(program)
+    if level is VerificationLevel.ROUNDTRIP:
+        room.reading.verify_text(program)
 
 
 class TimingInstrument(Instrument):
@@ -72,6 +117,22 @@ class TimingInstrument(Instrument):
     def after_pass(self, pass_name: str, program: Program) -> None:
         spent = time.perf_counter() - self._start
         self.seconds[pass_name] = self.seconds.get(pass_name, 0.0) + spent
+
+
+class LogInstrument(Instrument):
+    """Writes a line per pass, with its time, to standard error: what log level "debug" asks for."""
+
+    name = "log"
+
+    def __init__(self) -> None:
+        self._start = 0.0
+
+    def before_pass(self, pass_name: str, program: Program) -> None:
+        self._start = time.perf_counter()
+
+    def after_pass(self, pass_name: str, program: Program) -> None:
+        spent = (time.perf_counter() - self._start) * 1e3
+        print(f"[debug] {program.name}: {pass_name} took {spent:.3f} ms", file=sys.stderr)
 
 
 class DumpInstrument(Instrument):

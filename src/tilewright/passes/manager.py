@@ -5,9 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.choices import OptimizationStrategy
+from tilewright.errors import VerificationError
 from tilewright.ir.core import Function, Program
 from tilewright.ir.rewrite import map_functions
+from tilewright.ir.verifier import (
+    DEFAULT_PROPERTIES,
+    IRProperty,
+    IRPropertySet,
+    verify,
+)
 from tilewright.passes import pipeline
+
+__all__ = [
+    "IRProperty",
+    "IRPropertySet",
+    "Pass",
+    "PassManager",
+    "PassPipeline",
+    "create_function_pass",
+    "create_program_pass",
+    "run_verifier",
+    "verify_properties",
+]
 
 
 class Pass:
@@ -36,6 +55,25 @@ def create_program_pass(change: Callable[[Program], Program], name: str = "") ->
 def create_function_pass(change: Callable[[Function], Function], name: str = "") -> Pass:
     """A pass that changes each function on its own; callees are changed before their callers."""
     return Pass(lambda program: map_functions(program, change), name or change.__name__)
+
+
+def verify_properties(properties: IRPropertySet, program: Program, name: str = "") -> None:
+    """Raises VerificationError for the first of `properties` that a program does not satisfy.
+
+    `name` is that of the pass that gave the program, which the error then says.
+    """
+    try:
+        verify(program, properties)
+    except VerificationError as error:
+        if name:
+            error.with_note(f"after {name}")
+        raise
+
+
+def run_verifier(properties: IRPropertySet = DEFAULT_PROPERTIES) -> Pass:
+    """A pass that gives its program as it is; it raises VerificationError, as
+    `verify_properties` does."""
+    return create_program_pass(lambda program: verify(program, properties), "run_verifier")
 
 
 class PassPipeline:

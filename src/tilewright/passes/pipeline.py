@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright import settings
 from tilewright.garbage import without_collections
 from tilewright.ir.core import Program
-from tilewright.passes import contract, external, meetings, ranks, regions, scans, single
+from tilewright.passes import (
+    contract,
+    diagnostics,
+    external,
+    meetings,
+    ranks,
+    regions,
+    scans,
+    single,
+)
 from tilewright.passes.context import (
     PassContext,
     VerificationLevel,
+    wanted_level,
 )
 from tilewright.passes.drop_carries import drop_carries
 from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.hoist_checks import hoist_checks
 from tilewright.passes.inline_calls import inline_calls
-from tilewright.passes.instruments import Instrument, VerificationInstrument
+from tilewright.passes.instruments import Instrument, LogInstrument, VerificationInstrument
 from tilewright.passes.join_rows import join_rows
 from tilewright.passes.join_strips import join_strips
 from tilewright.passes.merge_products import merge_products
@@ -77,12 +88,17 @@ def run_watched(
         program = step(program, *arguments)
         for instrument in watching:
             instrument.after_pass(step.__name__, program)
+    for instrument in watching:
+        instrument.after_pipeline(program)
     return program
 
 
 def _ambient_instruments() -> list[Instrument]:
-    context = PassContext.current()
-    if context is None:
-        return []
-    asks = context.verification_level not in (None, VerificationLevel.NONE)
-    return [*context.instruments, *([VerificationInstrument()] if asks else [])]
+    """Those of the active context, and those that it and the environment ask for."""
+    context, level = PassContext.current(), wanted_level()
+    made = list(context.instruments) if context is not None else []
+    if level not in (None, VerificationLevel.NONE):
+        made.append(VerificationInstrument(level=level))
+    if settings.LOG_LEVEL.read() == "debug":
+        made.append(LogInstrument())
+    return [*made, *diagnostics.watchers()]
