@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
@@ -77,19 +78,30 @@ def parse_function(
     reader = SignatureReader(
         names, source, evaluated=evaluated, param_types=param_types, declare=declare
     )
-    with refuse_deep_nesting(node, source):
+    around = callees or NoCallees()
+
+    def read(unwritten: set[Value] | None) -> Function:
         signature = reader.read(node, skip=1 if is_method else 0)
-        builder = Builder()
-        around = callees or NoCallees()
         is_text, kind = declare is not None, options.func_type
-        state = State(builder, around, params=signature.params, is_text=is_text, kind=kind)
+        state = State(Builder(), around, params=signature.params, is_text=is_text, kind=kind)
         state.auto_scope = options.auto_scope and not is_text
+        state.unwritten = unwritten
         for param in signature.params:
             if isinstance(param.type, TensorType):
                 state.versions.own(param)
-        with builder:
-            prologue = Prologue(names, source, signature.params, declare)
+        prologue = Prologue(names, source, signature.params, declare)
+        with state.builder:
             return _Reader(node, prologue, state, signature, options, name or node.name).read()
+
+    with refuse_deep_nesting(node, source):
+        if declare is not None:
+            with suppress(HandWritten):
+                return read(set())
+        return read(None)
+
+
+class HandWritten(Exception):
+    """A text that leaves it to us to write parts back, as authors do and printed programs never."""
 
 
 def _check_options(options: Options, span: Span) -> None:
@@ -139,6 +151,20 @@ class _Reader:
         self.body = body
 
     def read(self) -> Function:
+        """Reads the function. Raises HandWritten for a text that does not say all that it writes,
+        and author errors."""
+        state = self.state
+        try:
+            return self._read()
+        except (HandWritten, TilewrightError) as error:
+            if state.has_deferred:
+                state.said.clear()
+                raise HandWritten from error
+            raise
+        finally:
+            state.say()
+
+    def _read(self) -> Function:
         p, state = self.p, self.state
         self._keep_arrays_inside()
         attrs, body = self.prologue.read(self.options.attrs, self.body, self._span())
@@ -150,6 +176,8 @@ class _Reader:
             values = self._returned()
             if state.errors:
                 raise collected(state.errors)
+            if state.unwritten:
+                raise HandWritten
             directions = self._directions()
             finals = self._finals(directions)
             span = p.span(p.returned[1]) if p.returned else self._span()

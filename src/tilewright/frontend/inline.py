@@ -77,6 +77,7 @@ class InlineFunction(Callee, Source):
             if isinstance(argument, Value):
                 state.params = (*state.params, argument)
         result = expand(state, self, arguments, state.builder.span)
+        state.say()
         if state.errors:
             raise state.errors[0]
         return result

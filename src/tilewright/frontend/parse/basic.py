@@ -13,7 +13,7 @@ from tilewright.frontend.matching import check_annotation, refined
 from tilewright.frontend.namespace import word_called
 from tilewright.frontend.parse import indexing
 from tilewright.frontend.parse.parser import FunctionParser, Yield, statement, word
-from tilewright.frontend.parse.parts import put_back
+from tilewright.frontend.parse.parts import put_back, repeated_write
 from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.frontend.values import as_number, constant, fitted, is_number
@@ -168,7 +168,11 @@ def _write_part(p: FunctionParser, target: ast.Subscript, value: Any) -> None:
     start = len(p.builder.block.ops)
     index = p.evaluate(target.slice)
     new = p.emitted(target, indexing.write, base, index, value)
-    p.prune(start)
+    repeated = repeated_write(p)
+    if repeated is not None:
+        del p.builder.block.ops[-1]
+        new = repeated
+    p.prune(start, keep=repeated is None)
     if isinstance(target.value, ast.Subscript):
         _write_part(p, target.value, new)
     else:
@@ -252,8 +256,9 @@ def misplaced_word(p: FunctionParser, node: ast.Call, function: Any) -> Any:
 def static_print(p: FunctionParser, node: ast.Call, function: Any) -> None:
     """Prints its arguments while the kernel is read."""
     del function
-    shown = [f"{a.name}: {a.type}" if isinstance(a, Value) else a for a in p.items(node.args)]
-    print(*shown)
+    items = p.items(node.args)
+    shown = [f"{a.name}: {a.type}" if isinstance(a, Value) else str(a) for a in items]
+    p.state.said.append(" ".join(shown))
 
 
 @word(STATIC_ASSERT)

@@ -91,6 +91,12 @@ def _require_scalars(what: str, *operands: Any) -> None:
             raise ParserTypeError(f"{what}: {shown} is neither a scalar, a tensor nor a tile")
 
 
+def is_signed_literal(node: ast.UnaryOp) -> bool:
+    """True for `-3`, a literal; `-(3)` negates one."""
+    adjacent = node.operand.col_offset == node.col_offset + 1
+    return isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and adjacent
+
+
 def emit_unary(op: ast.unaryop, operand: Value) -> Value:
     """`-x`, `~x`, `not x` or `+x`."""
     if isinstance(op, ast.UAdd):

@@ -113,7 +113,22 @@ class State:
     blocks: list[Blocks] = field(default_factory=list["Blocks"])
     put_back: set[Operation] = field(default_factory=set[Operation])
     implied: set[Operation] = field(default_factory=set[Operation])
+    unwritten: set[Value] | None = None
+    has_deferred: bool = False
+    said: list[str] = field(default_factory=list[str])
     nesting: int = 0
+
+    def say(self) -> None:
+        """Prints what pl.static_print was given."""
+        while self.said:
+            print(self.said.pop(0))
+
+    def defer(self, part: Value, new: Value) -> None:
+        """Leaves it to a text to say where the contents of a part are written back."""
+        assert self.unwritten is not None
+        self.has_deferred = True
+        self.unwritten.discard(part)
+        self.unwritten.add(new)
 
     @contextmanager
     def nested(self, span: Span | None) -> Generator[None]:
@@ -347,7 +362,8 @@ class FunctionParser(Evaluator):
             raise self.unusable(given, self.here)
         what, hint = f"{given!r} is not a value that a kernel can compute with", None
         if isinstance(given, (tuple, list)):
-            what = f"{len(cast('list[Any]', given))} values stand where one is wanted"
+            count = len(given)  # pyright: ignore[reportUnknownArgumentType]
+            what = f"{count} values stand where one is wanted"
             hint = "Take them apart, as in 'a, b = ...', or choose one by its index."
         error = InvalidOperationError(what, hint=hint)
         raise error.locate(self.span(node)) if node is not None else error
@@ -419,7 +435,7 @@ class FunctionParser(Evaluator):
         return super().binary(node, left, right)
 
     def unary(self, node: ast.UnaryOp, operand: Any) -> Any:
-        if not _is_signed_literal(node):
+        if not operators.is_signed_literal(node):
             (operand,) = self.as_printed(operand)
         if isinstance(operand, Value):
             return self.emitted(node, operators.emit_unary, node.op, operand)
@@ -555,12 +571,6 @@ def _rule_of(function: Any) -> CalleeRule | None:
 
 class Self:
     """What `self` is in the body of a program's function."""
-
-
-def _is_signed_literal(node: ast.UnaryOp) -> bool:
-    """True for `-3`, a literal; `-(3)` negates one."""
-    adjacent = node.operand.col_offset == node.col_offset + 1
-    return isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and adjacent
 
 
 def _symbolic(given: Any) -> bool:

@@ -20,6 +20,8 @@ def write_back(p: FunctionParser) -> None:
     op = ops[-1] if ops else None
     if op is None or not op.opdef.tied:
         return
+    if op.opdef is memory.assemble and p.state.unwritten:
+        p.state.unwritten.discard(_seen_through(op.operands[1]))
     for result, operand in op.opdef.tied.items():
         part = op.operands[operand]
         if isinstance(part, Value):
@@ -35,6 +37,9 @@ def put_back(p: FunctionParser, part: Value, new: Value) -> None:
         return
     op = slice_behind(part) if part in p.versions.parts else None
     if op is None or not _is_reachable(p, op.operands[0]):
+        return
+    if p.state.unwritten is not None:
+        p.state.defer(part, new)
         return
     whole = op.operands[0]
     newest, start = p.versions.newest(whole), len(p.builder.block.ops)
