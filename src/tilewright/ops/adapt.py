@@ -160,6 +160,8 @@ def paired(name: str, lhs: Any, rhs: Any) -> tuple[Value, Value]:
     that is not constant with a float tile.
     """
     if is_shaped(lhs) and is_shaped(rhs):
+        if lhs.type is rhs.type:
+            return lhs, rhs
         require_one_kind(name, lhs, rhs)
         dtype = promoted(dtype_of(lhs), dtype_of(rhs))
         return converted(lhs, dtype), converted(rhs, dtype)

@@ -31,7 +31,7 @@ from tilewright.ops.adapt import (
     require_shaped_value,
 )
 from tilewright.ops.cast import cast as scalar_cast
-from tilewright.ops.extents import same_dim, same_dims
+from tilewright.ops.extents import same_dims
 from tilewright.ops.words import dtype_of
 
 Op = OpDef[..., Any]
@@ -74,7 +74,7 @@ def when_expanding(axis: int) -> Render:
 
     def render(operation: Operation) -> dict[str, Any] | None:
         x, y = operation.operands[0].type, operation.operands[1].type
-        if not isinstance(y, ShapedType) or y.rank != 2 or not same_dim(y.shape[axis], 1):
+        if not isinstance(y, ShapedType) or len(y.shape) != 2 or y.shape[axis] != 1:
             return None
         if not isinstance(x, ShapedType):
             return None

@@ -45,7 +45,7 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
     arguments = p.items(node.args)
     keywords = p.keywords(node)
     for number, given in enumerate((*arguments, *keywords.values())):
-        if _is_foreign(given):
+        if type(given) is not Value and _is_foreign(given):
             raise _foreign(p, node, number, given)
     path = meant(p, function.path, node)
     try:

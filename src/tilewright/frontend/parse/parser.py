@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from tilewright.dataclass import dataclass
 from tilewright.errors import (
@@ -300,7 +300,9 @@ class FunctionParser(Evaluator):
         return [*self.scope, *super().known_names()]
 
     def eval_Name(self, node: ast.Name) -> Any:
-        found = self.binding(node)
+        found = self.scope.get(node.id)
+        if type(found) is not Value:
+            found = self.binding(node)
         if isinstance(found, Value):
             literal = literal_of(found)
             return found if literal is None else literal
@@ -566,7 +568,8 @@ class FunctionParser(Evaluator):
 
 
 def _rule_of(function: Any) -> CalleeRule | None:
-    return next((CALLEES[kind] for kind in type(function).__mro__ if kind in CALLEES), None)
+    kinds = type(function).__mro__
+    return CALLEES.get(kinds[0]) or next((CALLEES[k] for k in kinds if k in CALLEES), None)
 
 
 class Self:

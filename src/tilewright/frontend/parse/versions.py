@@ -49,7 +49,7 @@ class Versions:
 
     def is_stale(self, value: Value) -> bool:
         """True when a newer version of the same root exists."""
-        return self.newest(value) is not value
+        return value in self.roots and self.newest(value) is not value
 
     def is_owned(self, value: Value) -> bool:
         """True for what is, or may be, memory of a parameter."""

@@ -93,7 +93,7 @@ def _outer_values(block: Block) -> list[Value]:
 def _print_program(program: Program, prefix: str, concise: bool) -> str:
     text = _print_functions(program.functions, prefix, concise, receiver="self", name=program.name)
     head = [f"# pypto.program: {program.name}", f"import {MODULE} as {prefix}"]
-    if re.search(r"\bpld\.", text):
+    if "pld." in text and re.search(r"\bpld\.", text):
         head.append(f"import {MODULE}.distributed as pld")
     return "\n".join([*head, "", text])
 

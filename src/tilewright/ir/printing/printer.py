@@ -54,7 +54,7 @@ class Printer(AttrRenderer):
         self.lines: list[str] = []
         self.yield_names: list[str] = []
         self._depth = 0
-        self._types: dict[Type, str] = {}
+        self._types: dict[int, tuple[Type, str]] = {}
         self._uses: Counter[Value] = Counter()
         self._last_use: dict[Value, int] = {}
         self._positions: dict[Operation, int] = {}
@@ -89,20 +89,22 @@ class Printer(AttrRenderer):
         for param in block.params:
             self._mention(param.type)
         self._homes.update(dict.fromkeys(block.ops, block))
-        for op in block.walk():
-            for region in op.regions:
-                self._homes.update(dict.fromkeys(region.ops, region))
-            self._positions[op] = position = len(self._positions)
+        uses, last_use, types = self._uses, self._last_use, dict[int, Type]()
+        for position, op in enumerate(block.walk(), len(self._positions)):
+            self._positions[op] = position
             for value in _printed_inputs(op):
-                self._uses[value] += 1
-                self._last_use[value] = position
+                uses[value] = uses.get(value, 0) + 1
+                last_use[value] = position
             for given in op.attrs.values():
                 self._mention(given)
             for value in op.results:
-                self._pinned |= _symbols_of(value.type)
+                types[id(value.type)] = value.type
             for region in op.regions:
+                self._homes.update(dict.fromkeys(region.ops, region))
                 for param in region.params:
                     self._mention(param.type)
+        for type_ in types.values():
+            self._pinned |= _symbols_of(type_)
 
     def _mention(self, part: Any) -> None:
         _collect(part, self._pinned)
@@ -135,11 +137,12 @@ class Printer(AttrRenderer):
 
     def type(self, type_: Type) -> str:
         """The annotation that parses back to `type_`, its symbols under their names here."""
-        text = self._types.get(type_)
-        if text is None:
-            text = self._type(type_)
-            if not _symbols_of(type_):
-                self._types[type_] = text
+        known = self._types.get(id(type_))
+        if known is not None:
+            return known[1]
+        text = self._type(type_)
+        if not _symbols_of(type_):
+            self._types[id(type_)] = type_, text
         return text
 
     def _type(self, type_: Type) -> str:
@@ -185,7 +188,7 @@ class Printer(AttrRenderer):
         """Text of an operand entry or an attribute."""
         if isinstance(entry, Value):
             return self.value(entry)
-        if isinstance(entry, tuple) and any(isinstance(e, Value) for e in cast("Any", entry)):
+        if type(entry) is tuple and any(isinstance(e, Value) for e in cast("Any", entry)):
             return f"[{', '.join(map(self.entry, cast('tuple[Any, ...]', entry)))}]"
         return self.attr(entry)
 
@@ -328,16 +331,16 @@ class Printer(AttrRenderer):
             op.opdef.syntax(op, self)
             return
         text = self._constant(op)[0] if op.opdef.name == "arith.const" else self.expression(op)[0]
-        for result, before in ties_of(op):
+        ties = ties_of(op) if op.opdef.tied else ()
+        for result, before in ties:
             self.names.hint(result, before)
-        self.assign(op.results, text, named=self._keeps_old_version(op))
+        named = any(self._keeps_old_version(op, before) for _, before in ties)
+        self.assign(op.results, text, named=named)
 
-    def _keeps_old_version(self, op: Operation) -> bool:
+    def _keeps_old_version(self, op: Operation, old: Value) -> bool:
         """True when a bare write would rebind a name that still means what it meant before."""
-        return any(
-            self._last_use.get(value, 0) > self._positions.get(op, 0) or not self._is_local(value)
-            for _, value in ties_of(op)
-        )
+        is_read_later = self._last_use.get(old, 0) > self._positions.get(op, 0)
+        return is_read_later or not self._is_local(old)
 
     def _is_local(self, value: Value) -> bool:
         """True when `value` belongs to the block being written, or that is not known."""
@@ -347,7 +350,7 @@ class Printer(AttrRenderer):
 
     def assign(self, results: Sequence[Value], text: str, *, named: bool = False) -> None:
         """`name: type = text`; a bare statement when nothing uses or names the results."""
-        if not (named or any(self.used(value) or value.name for value in results)):
+        if not named and not any(map(self._has_name, results)):
             self.line(text)
             return
         names = [self.names.define(value) for value in results]
@@ -355,6 +358,9 @@ class Printer(AttrRenderer):
             self.line(f"{names[0]}: {self.type(results[0].type)} = {text}")
         else:
             self.line(f"{', '.join(names)} = {text}")
+
+    def _has_name(self, value: Value) -> bool:
+        return bool(value.name) or self.used(value)
 
     def used(self, value: Value) -> bool:
         """True when some operation uses `value`."""
