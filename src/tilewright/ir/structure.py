@@ -63,20 +63,20 @@ class Family:
 
 @dataclass(eq=False, slots=True)
 class Structure:
-    """`results[k][writes[k](d)] = combine over reduced d of body(reads(d), d)[k]`.
+    """`result[write(d)] = combine over reduced d of body(reads(d), d)`, where `writes == (write,)`.
 
     `dims` are the iteration symbols with extents `extents` and `kinds`. `body(scalars, index)`
     emits scalar words through the current builder: one scalar per read, then one BOOL per entry
-    of `tests` (do its constraints hold here?), and one INDEX value per dim; it gives one scalar
-    per result. `combine` names the combining word of a reduction
+    of `tests` (do its constraints hold here?), and one INDEX value per dim; it gives a tuple of the
+    scalar. `combine` names the combining word of a reduction
     ("add", "mul", "max", "min", "and", "or", "argmax", "argmin") or is "" when there is none; for
     the last two the body gives (value, index) and the result is the index. FP16 and BF16
     contributions accumulate in FP32. Where a constraint of `write_mask` does not hold nothing is
     written. A result that is tied keeps the elements that are not written.
 
-    An axis of kind SCAN (at most one) runs in increasing order. The body then also gets, last, one
-    scalar per result: what it gave for that result at the point before along the axis, and at the
-    first point the element of `initial[k]`, whose indices do not mention the axis.
+    An axis of kind SCAN (at most one) runs in increasing order. The body then also gets, last, what
+    it gave at the point before along the axis, and at the first point the element that `initial`
+    reads, whose indices do not mention the axis. An operation with a structure has one result.
 
     Structures of one `family` differ in the values they read alone.
     """

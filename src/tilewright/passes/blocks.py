@@ -154,6 +154,12 @@ def structure_of(op: Operation) -> Structure | None:
     """The structure of an operation, or None when it has none."""
     if op.opdef.loops is None:
         return None
+    if len(op.results) != 1:
+        raise UnsupportedFeatureError(
+            f"{op.name} gives {len(op.results)} results; a structure says how one comes about",
+            op.span,
+            "Give each result an operation of its own, and publish a macro that calls them.",
+        )
     try:
         return op.opdef.loops(*op.operands, **op.attrs)
     except TilewrightError as error:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.dtypes import FP32, INT32
-from tilewright.errors import DTypeMismatch
+from tilewright.errors import DTypeMismatch, UnsupportedFeatureError
 from tilewright.ir.core import Value
 from tilewright.ir.opdef import OPS, op
 from tilewright.ops import elementwise, reduce
@@ -41,6 +41,30 @@ def lies_numpy(x):  # type: ignore[no-untyped-def]
 LIES = OPS.pop("test.lies")
 
 
+@op("test.twins")
+def twins(x: Value) -> Value:
+    """x, twice, with one structure for both."""
+
+
+@twins.type_rule
+def twins_type(x):  # type: ignore[no-untyped-def]
+    return x.type, x.type
+
+
+@twins.reference
+def twins_numpy(x):  # type: ignore[no-untyped-def]
+    return x.copy(), x.copy()
+
+
+@twins.structure
+def twins_loops(x):  # type: ignore[no-untyped-def]
+    assert elementwise.neg.loops is not None
+    return elementwise.neg.loops(x)
+
+
+TWINS = OPS.pop("test.twins")
+
+
 def test_a_correct_use_gives_its_results() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     (given,) = check_op(elementwise.add, x, x)
@@ -51,6 +75,13 @@ def test_attributes_are_keywords() -> None:
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
     (given,) = check_op(reduce.max_, x, operand_kind="tensor", axes=(1,), keepdims=False)
     assert given.tolist() == [2, 5]
+
+
+def test_an_operation_with_a_structure_has_one_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, TWINS.name, TWINS)
+    with pytest.raises(UnsupportedFeatureError, match=r"test\.twins gives 2 results") as caught:
+        check_op(TWINS, np.ones((2, 3), np.float32))
+    assert "an operation of its own" in str(caught.value)
 
 
 def test_a_reference_that_disagrees_with_its_type_rule_is_named(
