@@ -1,8 +1,9 @@
 """`neuronxcc.nki` and `nki` as names of `tilewright.nki`, with the options of published kernels.
 
-Kernels made through these names trace both arms of branches on loop variables
-(`predicated_if`), let helpers make tensors (`check_return_consistency=False`) and take `range` as a
-device loop (`builtin_range="sequential"`).
+Kernels made through these names trace both arms of branches on loop variables (`predicated_if`)
+and let helpers make tensors (`check_return_consistency=False`). Of `neuronxcc.nki`, `range` is a
+device loop (`builtin_range="sequential"`); of `nki`, every loop is unrolled but `dynamic_range`,
+`fori_loop` and `while_loop`.
 """
 
 from __future__ import annotations
@@ -14,60 +15,75 @@ from typing import Any
 
 from tilewright import nki
 from tilewright.compat.alias_module import AliasModule
+from tilewright.dataclass import dataclass
 from tilewright.frontend.trace import index as trace_index
 from tilewright.frontend.trace import tensors as trace_tensors
 from tilewright.nki import _absent, collectives, compiler, dst_first, isa, language, typing
 from tilewright.nki import trace as engine
 from tilewright.nki._misc import do_while
 
-OPTIONS: dict[str, Any] = {
-    "predicated_if": True,
-    "check_return_consistency": False,
-    "builtin_range": "sequential",
-}
+OPTIONS: dict[str, Any] = {"predicated_if": True, "check_return_consistency": False}
 
 
-def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
-    """`nki.jit` with the options of published kernels."""
-    return nki.jit(func, mode, **{**OPTIONS, **kwargs})
+class Entries:
+    """The entry points of `tilewright.nki`, under options."""
 
+    def __init__(self, **options: Any) -> None:
+        self.options = options
 
-def trace(func: Any = None, **kwargs: Any) -> Any:
-    """A kernel that others call as part of their own trace."""
-    return jit(func, "trace", **kwargs)
+    def jit(self, func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
+        """`nki.jit` with the options of published kernels."""
+        return nki.jit(func, mode, **{**self.options, **kwargs})
 
+    def trace(self, func: Any = None, **kwargs: Any) -> Any:
+        """A kernel that others call as part of their own trace."""
+        return self.jit(func, "trace", **kwargs)
 
-class FrameworkKernel(nki.FrameworkKernel):
-    """`nki.FrameworkKernel` with the options of published kernels."""
+    def simulate_kernel(self, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        """Runs a kernel, decorated or not, on numpy arrays."""
+        is_made = hasattr(kernel, "opts") or hasattr(kernel, "wrapped")
+        return nki.simulate_kernel(kernel if is_made else self.jit(kernel), *args, **kwargs)
 
-    def __init__(
-        self, func: Any, grid: Any = (), enable_cache: bool | None = None, **options: Any
-    ) -> None:
-        super().__init__(func, grid, enable_cache, **{**OPTIONS, **options})
+    def simulate(self, kernel: Any) -> Any:
+        """A callable that runs a kernel on numpy arrays."""
+        return functools.partial(self.simulate_kernel, kernel)
 
+    def around(self, entry: Any) -> Any:
+        """`baremetal`, `benchmark` or `profile` around kernels made with the options."""
 
-def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-    """Runs a kernel, decorated or not, on numpy arrays."""
-    made = kernel if hasattr(kernel, "opts") or hasattr(kernel, "wrapped") else jit(kernel)
-    return nki.simulate_kernel(made, *args, **kwargs)
+        @functools.wraps(entry)
+        def decorate(kernel: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if kernel is None or isinstance(kernel, str):
+                positional = (kernel, *args) if isinstance(kernel, str) else args
+                return functools.partial(_swapped, decorate, positional, kwargs)
+            return entry(kernel if hasattr(kernel, "opts") else self.jit(kernel), *args, **kwargs)
 
+        return decorate
 
-def simulate(kernel: Any) -> Any:
-    """A callable that runs a kernel on numpy arrays."""
-    return functools.partial(simulate_kernel, kernel)
+    def framework_kernel(self) -> type[nki.FrameworkKernel]:
+        """`nki.FrameworkKernel` with the options of published kernels."""
+        given = self.options
 
+        class FrameworkKernel(nki.FrameworkKernel):
+            def __init__(
+                self, func: Any, grid: Any = (), enable_cache: bool | None = None, **options: Any
+            ) -> None:
+                super().__init__(func, grid, enable_cache, **{**given, **options})
 
-def _through_jit(entry: Any) -> Any:
-    """`baremetal`, `benchmark` and `profile` around kernels made with the options above."""
+        FrameworkKernel.__doc__ = nki.FrameworkKernel.__doc__
+        return FrameworkKernel
 
-    @functools.wraps(entry)
-    def decorate(kernel: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if kernel is None or isinstance(kernel, str):
-            positional = (kernel, *args) if isinstance(kernel, str) else args
-            return functools.partial(_swapped, decorate, positional, kwargs)
-        return entry(kernel if hasattr(kernel, "opts") else jit(kernel), *args, **kwargs)
-
-    return decorate
+    def surface(self) -> dict[str, Any]:
+        """The entry points by name."""
+        measured = ("baremetal", "benchmark", "profile")
+        return {
+            **{name: self.around(getattr(nki, name)) for name in measured},
+            "FrameworkKernel": self.framework_kernel(),
+            "jit": self.jit,
+            "simulate_kernel": self.simulate_kernel,
+            "simulate": self.simulate,
+            "nki_jit": self.trace,
+        }
 
 
 def _swapped(decorate: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kernel: Any) -> Any:
@@ -77,37 +93,52 @@ def _swapped(decorate: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kerne
 class TraceModule(AliasModule):
     """`nki.trace`: a module that is also the decorator of the same name."""
 
+    decorator: Any = None
+
     def __call__(self, func: Any = None, **kwargs: Any) -> Any:
-        return trace(func, **kwargs)
+        return self.decorator(func, **kwargs)
 
 
-def _surface() -> dict[str, Any]:
-    entries = {
-        name: _through_jit(getattr(nki, name)) for name in ("baremetal", "benchmark", "profile")
-    }
-    return {
-        **entries,
-        "FrameworkKernel": FrameworkKernel,
-        "jit": jit,
-        "simulate_kernel": simulate_kernel,
-        "simulate": simulate,
-        "nki_jit": trace,
-    }
+@dataclass(frozen=True)
+class Release:
+    """One of the two namespaces: its options, and what its modules hold."""
+
+    root: str
+    entries: Entries
+    package: Mapping[str, Any]
+    language: Mapping[str, Any]
+    instructions: ModuleType
+    absent: Mapping[str, str]
 
 
-def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
-    """The modules below (and with) the alias `root` of `tilewright.nki`, by name."""
+def published() -> Release:
+    """`neuronxcc.nki`: loops of the device, instructions that give tiles."""
+    entries = Entries(**OPTIONS, builtin_range="sequential")
+    return Release("neuronxcc.nki", entries, {}, {}, isa, {})
+
+
+def newer() -> Release:
+    """`nki`: loops that are unrolled, instructions that write to the `dst` that is given first."""
+    unroll = language.static_range
+    unrolled = {"affine_range": unroll, "sequential_range": unroll}
+    package = {"Kernel": nki.TraceKernel, "NkiTensor": nki.tensor}
+    absent = _absent.INSTRUCTIONS
+    return Release("nki", Entries(**OPTIONS), package, unrolled, dst_first, absent)
+
+
+def _aliases(release: Release) -> dict[str, ModuleType]:
+    """The modules below (and with) the root of a release, by name."""
     engines = {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")}
     absent: dict[str, Mapping[str, str]] = {
         "": _absent.PACKAGE,
         ".language": _absent.LANGUAGE,
-        ".isa": _absent.INSTRUCTIONS if instructions is dst_first else {},
+        ".isa": release.absent,
     }
-    parts: dict[str, tuple[ModuleType | None, dict[str, Any]]] = {
-        "": (nki, _surface()),
-        ".language": (language, {}),
+    parts: dict[str, tuple[ModuleType | None, Mapping[str, Any]]] = {
+        "": (nki, {**release.entries.surface(), **release.package}),
+        ".language": (language, release.language),
         ".language.constants": (None, {"tile_size": language.tile_size}),
-        ".isa": (instructions, {}),
+        ".isa": (release.instructions, {}),
         ".isa.constants": (None, engines),
         ".typing": (typing, {}),
         "._private": (None, {}),
@@ -119,11 +150,13 @@ def _aliases(root: str, instructions: ModuleType) -> dict[str, ModuleType]:
         ".compiler.backends.neuron.indexing": (trace_index, {}),
     }
     made: dict[str, ModuleType] = {
-        root + part: AliasModule(root + part, target, contents, reasons(absent.get(part, {})))
+        release.root + part: AliasModule(
+            release.root + part, target, contents, reasons(absent.get(part, {}))
+        )
         for part, (target, contents) in parts.items()
     }
-    made[f"{root}.trace"] = TraceModule(f"{root}.trace", engine)
-    return made
+    trace = TraceModule(f"{release.root}.trace", engine, {"decorator": release.entries.trace})
+    return {**made, trace.__name__: trace}
 
 
 def reasons(absent: Mapping[str, str]) -> dict[str, str]:
@@ -133,14 +166,12 @@ def reasons(absent: Mapping[str, str]) -> dict[str, str]:
 
 def modules() -> dict[str, ModuleType]:
     """The alias package `neuronxcc`."""
-    return {"neuronxcc": AliasModule("neuronxcc"), **_aliases("neuronxcc.nki", isa)}
+    return {"neuronxcc": AliasModule("neuronxcc"), **_aliases(published())}
 
 
 def new_modules() -> dict[str, ModuleType]:
-    """The alias package `nki`, whose instructions write to the `dst` that is given first."""
-    made = _aliases("nki", dst_first)
-    made["nki"].__dict__.update(Kernel=nki.TraceKernel, NkiTensor=nki.tensor)
+    """The alias package `nki`."""
     return {
-        **made,
+        **_aliases(newer()),
         "nki.collectives": AliasModule("nki.collectives", collectives),
     }

@@ -77,5 +77,39 @@ def loop_as_function():
     close(kernel(x), x.reshape(4, 128, 32).sum(0))
 
 
+@case
+def every_range_is_unrolled():
+    @nki.jit
+    def kernel(x, weight):
+        rows, cols = x.shape
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        spread = nl.ndarray((128, cols), dtype=nl.float32, buffer=nl.psum)
+        ones, line = (nl.ndarray((1, n), dtype=nl.float32) for n in (128, cols))
+        nisa.memset(dst=ones, value=1.0)
+        nisa.dma_copy(dst=line, src=weight.reshape((1, cols)))
+        nisa.nc_matmul(dst=spread, stationary=ones, moving=line)
+        small = nl.ndarray((128, 1), dtype=nl.float32)
+        nisa.memset(dst=small, value=1e-6)
+        steps = []
+        for i in range((rows + 127) // 128):
+            held = min(128, rows - i * 128)
+            tile = nl.ndarray((held, cols), dtype=x.dtype)
+            nisa.dma_copy(dst=tile, src=x[i * 128 : i * 128 + held])
+            steps.append(tile)
+        for i in nl.affine_range(len(steps)):
+            tile, held = steps[i], steps[i].shape[0]
+            square, total = (nl.ndarray((held, n), dtype=nl.float32) for n in (cols, 1))
+            nisa.activation_reduce(square, nl.square, tile, nl.add, total)
+            nisa.activation(total, nl.rsqrt, total, bias=small[0:held], scale=1.0 / cols)
+            scale = spread[0:held]
+            nisa.scalar_tensor_tensor(tile, tile, nl.multiply, total, nl.multiply, scale)
+        for i, tile in zip(nl.sequential_range(len(steps)), steps):
+            nisa.dma_copy(dst=out[i * 128 : i * 128 + tile.shape[0]], src=tile)
+        return out
+
+    x, w = rnd(200, 64), rnd(64)
+    close(both(kernel, x, w), x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w)
+
+
 if __name__ == "__main__":
     main()
