@@ -300,7 +300,7 @@ class CompiledProgram(Launcher):
     def output_dir(self) -> Path:
         """Where its files are; written when first asked for."""
         if self._output_dir is None:
-            self.save(room.saving.output.allocate_directory(self.name))
+            self.save(room.output.allocate_directory(self.name))
         assert self._output_dir is not None
         return self._output_dir
 

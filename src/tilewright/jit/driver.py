@@ -49,10 +49,8 @@ def compile_program(
         raise TypeError(f"a Program or a Function is compiled, not {program!r}")
     options = options or resolve_options(RunConfig(**config) if config else None)
     names = [entry] if entry is not None else entry_names(program)
-    given = options.output_dir
-    directory = None if given is None else room.saving.Path(given)
-    if directory is None and options.is_fresh:
-        directory = room.output.allocate_directory(program.name)
+    is_written = options.output_dir is not None or options.is_fresh
+    directory = room.output.directory_for(program.name, options.output_dir) if is_written else None
     report(program, options)
     policy = current_config(config.get("cache_config"))
     compiled = joined([_compile_entry(program, name, options, directory, policy) for name in names])

@@ -17,6 +17,11 @@ _FORMAT = 1
 _numbers = itertools.count()
 
 
+def directory_for(name: str, chosen: str | None) -> Path:
+    """The chosen directory, or one that no other compilation has."""
+    return allocate_directory(name) if chosen is None else Path(chosen)
+
+
 def allocate_directory(name: str, parent: str | Path = "build_output") -> Path:
     """A directory that no other compilation has; it is made now."""
     stamp = time.strftime("%Y%m%d_%H%M%S")
