@@ -434,6 +434,7 @@ class Fault(IntEnum):
     EXTERNAL_EXCEPTION = 23
     NO_SUCH_RANK = 24  # values: given, how many there are
     NOT_AS_REQUIRED = 25  # values: those that the manifest's text for the op speaks of
+    ZERO_STEP = 26
 
 
 def fault_name(status: int) -> str:

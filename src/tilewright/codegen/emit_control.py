@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from tilewright.abi import Fault
+from tilewright.abi import FAULT_VALUES, Fault
 from tilewright.codegen.emit_faults import faulting, leave
 from tilewright.codegen.emit_lanes import emit_lanes, write_lanes
 from tilewright.codegen.emit_meeting import emit_crew
@@ -107,7 +107,7 @@ def write_for(e: Emitter, op: Operation) -> None:
     counter, *carried = op.regions[0].params
     carries = list(zip(flat_types(e, inits), flatten(e, inits), strict=True))
     start, stride = e.num(low), e.num(step)
-    count_high, count_step, direct = loop_bounds(e, start, e.num(high), stride)
+    count_high, count_step, direct = loop_bounds(e, op, start, e.num(high), stride)
     with e.text.loop(start if direct else 0, count_high, count_step, carries) as state:
         e.dims.append({})
         position: Num = state.counter
@@ -146,7 +146,7 @@ def emit_parallel(e: Emitter, op: Operation) -> None:
     """A parallel loop that may be shared: its iterations, counted from zero, as cells."""
     low, high, step = op.operands[:3]
     start, stride = e.num(low), e.num(step)
-    end, size, direct = loop_bounds(e, start, e.num(high), stride)
+    end, size, direct = loop_bounds(e, op, start, e.num(high), stride)
     count = end
     if direct:
         distance = e.index.sub(end, start)
@@ -167,19 +167,31 @@ def emit_parallel(e: Emitter, op: Operation) -> None:
     run_cells(e, count, estimate_loop(op), write)
 
 
-def loop_bounds(e: Emitter, low: Num, high: Num, step: Num) -> tuple[Num, Num, bool]:
+def loop_bounds(e: Emitter, op: Operation, low: Num, high: Num, step: Num) -> tuple[Num, Num, bool]:
     """(end, step, whether the counter is the loop variable): positive steps count directly."""
     if isinstance(step, int) and step > 0:
         return high, step, True
     if isinstance(step, int):
         distance = e.index.sub(low, high)
         return e.index.floordiv(e.index.add(distance, -step - 1), -step), 1, False
+    return count_steps(e, op, low, high, step), 1, False
+
+
+def count_steps(e: Emitter, op: Operation, low: Num, high: Num, step: str) -> str:
+    """The iterations of a loop whose step is known at run time, or a fault where that is 0.
+
+    The distance between any two bounds fits 64 bits without a sign.
+    """
     text = e.text
+    with faulting(e, text.let(f"icmp eq i64 {step}, 0")):
+        leave(e, op, Fault.ZERO_STEP, ["0"] * FAULT_VALUES)
     up = text.let(f"icmp sgt i64 {step}, 0")
-    size = text.let(f"select i1 {up}, i64 {step}, i64 {e.index.sub(0, step)}")
-    forward, backward = e.index.sub(high, low), e.index.sub(low, high)
-    distance = text.let(f"select i1 {up}, i64 {forward}, i64 {backward}")
-    return e.index.floordiv(e.index.add(distance, e.index.sub(size, 1)), size), 1, False
+    first = text.let(f"select i1 {up}, i64 {low}, i64 {high}")
+    last = text.let(f"select i1 {up}, i64 {high}, i64 {low}")
+    size = text.let(f"select i1 {up}, i64 {step}, i64 {text.let(f'sub i64 0, {step}')}")
+    inner = text.let(f"sub i64 {text.let(f'sub i64 {last}, {first}')}, 1")
+    count = text.let(f"add i64 {text.let(f'udiv i64 {inner}, {size}')}, 1")
+    return text.let(f"select i1 {text.let(f'icmp slt i64 {first}, {last}')}, i64 {count}, i64 0")
 
 
 def define_counter(e: Emitter, counter: Value, position: Num) -> None:

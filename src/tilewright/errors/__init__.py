@@ -47,6 +47,7 @@ from tilewright.errors.faults import (
     IndexOutOfBounds,
     KernelFault,
     RuntimeShapeMismatch,
+    ZeroStep,
 )
 from tilewright.errors.location import Location
 from tilewright.errors.parsing import (
@@ -110,6 +111,7 @@ __all__ = [
     "UnsupportedOnTarget",
     "UnsupportedSyntax",
     "VerificationError",
+    "ZeroStep",
     "catalogue",
     "excepthook",
     "explain",

@@ -103,6 +103,21 @@ class ExternalKernelFailed(KernelFault):
     code = "TW406"
 
 
+class ZeroStep(KernelFault, ValueError):
+    """The step of a loop, which is known only at run time, is 0.
+
+    Bad::
+
+        kernel(x, step=0)                   # for i in pl.range(0, 8, step)
+
+    Good::
+
+        kernel(x, step=1)
+    """
+
+    code = "TW407"
+
+
 class CancelledError(KeyboardInterrupt):
     """A running kernel was interrupted from the keyboard; outputs may be partly written."""
 
@@ -118,6 +133,7 @@ FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "SHAPE_MISMATCH": (RuntimeShapeMismatch, "an extent is {0}; it must be {1}"),
     "NO_SUCH_RANK": (IndexOutOfBounds, "rank {0} of {1}"),
     "NOT_AS_REQUIRED": (RuntimeShapeMismatch, "something is not as required"),
+    "ZERO_STEP": (ZeroStep, "the step of a loop is 0"),
     "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
     "DEADLOCK": (Deadlock, "every participant waits for another one"),
     "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),

@@ -80,7 +80,7 @@ def emit_for(e: Emitter, op: Operation) -> None:
         raise InternalError("a loop inside a lanes loop has bounds that differ between lanes")
     index, *carried = op.regions[0].params
     carries = enter_loop(e, inits, op.results, carried)
-    steps = f"range({e.name(low)}, {e.name(high)}, {e.name(step)})"
+    steps = f"steps({e.name(low)}, {e.name(high)}, {e.name(step)})"
     shuffles = e.mode.checked and op.attrs["kind"] in PARALLEL and not carried
     with e.suite(f"for {e.define(index)} in {f'shuffled({steps})' if shuffles else steps}:"):
         if not is_scalar_of(index, INDEX):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.errors import InternalError, RuntimeShapeMismatch
+from tilewright.errors import InternalError, RuntimeShapeMismatch, ZeroStep
 from tilewright.interp import buffers, folds
 from tilewright.ir.affine import Expr, Symbol
 
@@ -95,6 +95,13 @@ def lanes(low: int, high: int) -> Array:
     return np.arange(low, high)
 
 
+def steps(low: int, high: int, step: int) -> range:
+    """The iterations of a loop; raises ZeroStep."""
+    if not step:
+        raise ZeroStep("the step of a loop is 0")
+    return range(low, high, step)
+
+
 def shuffled(steps: range) -> list[int]:
     """The iterations of a parallel loop in a random order that is the same on every run."""
     order = list(steps)
@@ -140,6 +147,7 @@ NAMESPACE: dict[str, Any] = {
     "resolve": resolve,
     "returned": returned,
     "shuffled": shuffled,
+    "steps": steps,
     "store": buffers.store,
     "unbound": unbound,
     "view": buffers.view,
