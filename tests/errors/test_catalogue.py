@@ -15,7 +15,7 @@ import pytest
 import tilewright.language as pl
 from tilewright import errors, interp, ir
 from tilewright.abi import Fault, tensor
-from tilewright.errors.nki import NKI_PAGES
+from tilewright.errors.nki_reference import PAGES
 from tilewright.external.compiler import find_compiler
 from tilewright.ir.core import Program
 from tilewright.jit import CompiledProgram
@@ -157,6 +157,16 @@ def reshaped(rows: int) -> Any:
     return ir.compile(f)(array(2, 8), array(rows, 4))  # type: ignore[arg-type]
 
 
+def stepping(step: int) -> Any:
+    f = pl.parse(
+        "@pl.function\n"
+        "def f(n: pl.Scalar[pl.INT64], x: pl.InOut[pl.Tensor[[8], pl.FP32]]):\n"
+        "    for i in pl.range(0, 8, n):\n"
+        "        pl.write(x, [i], 1.0)\n"
+    )
+    return ir.compile(f)(step, array(8))  # type: ignore[arg-type]
+
+
 def waiting(is_notified: bool) -> Any:
     notify = "    pld.system.notify(s, 0, [0, 0], 1, op=pld.NotifyOp.Set)\n" if is_notified else ""
     f = pl.parse(
@@ -267,6 +277,7 @@ CASES: dict[type[errors.TilewrightError], Case] = {
     errors.IndexOutOfBounds: Case(lambda: picked(8), lambda: picked(7)),
     errors.DivisionByZero: Case(lambda: native(Fault.DIVISION_BY_ZERO), lambda: native(None)),
     errors.RuntimeShapeMismatch: Case(lambda: reshaped(5), lambda: reshaped(4)),
+    errors.ZeroStep: Case(lambda: stepping(0), lambda: stepping(1)),
     errors.Deadlock: Case(lambda: waiting(False), lambda: waiting(True)),
 }
 BASES = {"TilewrightError", "ArgumentError", "NKIError"}
@@ -299,9 +310,7 @@ def test_the_good_one_raises_nothing(kind: type[errors.TilewrightError]) -> None
 
 
 def test_every_class_of_the_catalogue_has_a_case() -> None:
-    traced = {
-        page.exception for page in NKI_PAGES.values()
-    }  # each has a kernel in tests/errors/nki
+    traced = {page.exception for page in PAGES.values()}  # each has a kernel in tests/errors/nki
     missing = {cls.__name__ for cls in errors.catalogue() if cls not in CASES and cls not in traced}
     assert missing - BASES - OURS == set()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tilewright import ops
 from tilewright.errors import Explanation, catalogue, explain
-from tilewright.errors.nki import NKI_PAGES
+from tilewright.errors.nki_reference import PAGES
 from tilewright.frontend.operations import usage
 from tilewright.ir.opdef import OPS, SPELLINGS, OpDef, Spelling
 
@@ -55,7 +55,7 @@ def _indented(text: str) -> Iterator[str]:
 
 def find_errors(name: str) -> list[str]:
     """One line per error whose class or code contains `name`; its whole page if it is that."""
-    known = [*map(explain, catalogue()), *(found.explain() for found in NKI_PAGES.values())]
+    known = [*map(explain, catalogue()), *(found.explain() for found in PAGES.values())]
     found = [e for e in known if name.lower() in f"{e.name} {e.code}".lower()]
     exact = [e for e in found if name.lower() in (e.name.lower(), e.code.lower())]
     if exact:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilewright.errors import nki_control, nki_instructions, nki_memory, nki_tensors
 from tilewright.errors.base import ErrorPage
 from tilewright.errors.nki import NKI_PAGES
 
 CHAPTERS = (nki_control, nki_tensors, nki_memory, nki_instructions)
+PAGES: Mapping[str, ErrorPage] = NKI_PAGES
+"""Every page by its name: the chapters, which declare them, are loaded."""
 HEADING = """# Errors of traced kernels
 
 Every refusal of the traced style has a name, which is the `code` of the exception and the last line
@@ -53,5 +55,4 @@ def _section(page: ErrorPage) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    assert len(NKI_PAGES) > 0
     print(reference_text(), end="")

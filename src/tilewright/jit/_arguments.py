@@ -328,9 +328,10 @@ def bind_call(
             )
     targets = _positional_targets(name, parameters, args, kwargs)
     values = dict(zip(targets, args))
-    before = [p.name for p in parameters if not p.is_output and p.kind != "constexpr"]
-    before = before[: 1 + max((before.index(n) for n in targets if n in before), default=-1)]
-    twice = [key for key in kwargs if key in values or key in before]
+    order = [p.name for p in parameters]
+    before = parameters[: max(map(order.index, targets), default=0)]
+    inputs = {p.name for p in before if not p.is_output and p.kind != "constexpr"}
+    twice = [key for key in kwargs if key in values or key in inputs]
     if twice:
         raise ArgumentCountMismatch(f"{name} got two values for parameter '{twice[0]}'")
     values.update(kwargs)
@@ -343,6 +344,16 @@ def bind_call(
         elif parameter.has_default:
             bound.values[parameter.name] = parameter.default
     return bound
+
+
+def require_inputs(name: str, parameters: Sequence[Parameter], bound: BoundCall) -> None:
+    """Raises ArgumentCountMismatch where a call gives an output, and not all that is read."""
+    missing = [p.name for p in parameters if not (p.is_output or p.name in bound.values)]
+    if missing and bound.values:
+        raise ArgumentCountMismatch(
+            f"{name} is given nothing for parameter '{missing[0]}'",
+            hint=f"Call it as {name}({', '.join(p.name for p in parameters)}).",
+        )
 
 
 def _positional_targets(
@@ -513,9 +524,10 @@ def tensor_meta(name: str, parameter: Parameter, value: Any) -> TensorMeta:
             f"{name}: argument '{parameter.name}' is {reason}; an array is accepted"
         ) from None
     except (KeyError, ValueError, TypeError):
+        element = value.dtype if hasattr(value, "dtype") else "unknown"
         raise DTypeMismatch(
-            f"{name}: argument '{parameter.name}' is {describe_value(value)}, whose element type "
-            "the language does not have"
+            f"{name}: argument '{parameter.name}' has elements of type {element}, which the "
+            "language does not have"
         ) from None
     return TensorMeta(shape, dtype)
 

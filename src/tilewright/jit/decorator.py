@@ -232,6 +232,7 @@ class JITFunction(Launcher):
                 hint="Call it in the body of a @pl.jit function.",
             )
         request = self._request(args, kwargs, config, check=False)
+        _arguments.require_inputs(self.name, request.signature.runtime, request.bound)
         compiled = self._obtain(request)
         if config is not None and config.codegen_only:
             return None

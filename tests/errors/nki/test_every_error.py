@@ -17,8 +17,8 @@ import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
 import tilewright.nki.typing as nt
 from tilewright.errors import TilewrightError
-from tilewright.errors.nki import NKI_PAGES, REFERENCE
-from tilewright.errors.nki_reference import reference_text
+from tilewright.errors.nki import REFERENCE
+from tilewright.errors.nki_reference import PAGES, reference_text
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 ROWS = np.zeros((2, 1), np.int32)
@@ -590,9 +590,9 @@ def _(out, x):
 # ---------------------------------------------------------------------------- the claims
 
 
-@pytest.mark.parametrize("code", sorted(NKI_PAGES))
+@pytest.mark.parametrize("code", sorted(PAGES))
 def test_a_bad_kernel_is_refused_with_exactly_this_error(code: str) -> None:
-    page = NKI_PAGES[code]
+    page = PAGES[code]
     with pytest.raises(TilewrightError) as caught:
         BAD[code]()
     error = caught.value
@@ -602,19 +602,19 @@ def test_a_bad_kernel_is_refused_with_exactly_this_error(code: str) -> None:
     assert "{" not in error.message
 
 
-@pytest.mark.parametrize("code", sorted(NKI_PAGES))
+@pytest.mark.parametrize("code", sorted(PAGES))
 def test_a_page_has_a_cause_and_both_examples(code: str) -> None:
-    page = NKI_PAGES[code].explain()
+    page = PAGES[code].explain()
     assert page.cause and page.bad and page.good
 
 
 def test_every_error_is_of_the_builtin_class_that_the_language_names() -> None:
-    for page in NKI_PAGES.values():
+    for page in PAGES.values():
         bases = [base for base in page.exception.__mro__ if base.__module__ == "builtins"]
         assert hasattr(builtins, bases[0].__name__) and bases[0] is not Exception
 
 
-@pytest.mark.parametrize("code", sorted(set(NKI_PAGES) - {"err_nki_api_outside_of_nki_kernel"}))
+@pytest.mark.parametrize("code", sorted(set(PAGES) - {"err_nki_api_outside_of_nki_kernel"}))
 def test_a_refusal_in_the_body_points_at_the_author(code: str) -> None:
     with pytest.raises(TilewrightError) as caught:
         BAD[code]()
@@ -625,5 +625,5 @@ def test_a_refusal_in_the_body_points_at_the_author(code: str) -> None:
 def test_the_reference_page_is_what_the_catalogue_says() -> None:
     page = Path(__file__).parents[3] / REFERENCE
     assert page.read_text() == reference_text()
-    assert all(f"### {code}\n" in reference_text() for code in NKI_PAGES)
+    assert all(f"### {code}\n" in reference_text() for code in PAGES)
     assert "never originate" in reference_text()

@@ -223,8 +223,30 @@ def test_positions_fill_parameters_from_the_first_as_in_python() -> None:
         two(X, X, X, x=X)
     with pytest.raises(errors.ArgumentCountMismatch, match="two values for parameter 'x'"):
         two(X, X, x=X)
+    for call in (lambda: two(X, y=X, x=X), lambda: two(X, X, X, y=X), lambda: two(X, x=X, y=X)):
+        with pytest.raises(errors.ArgumentCountMismatch):
+            call()
     assert (two(X, y=X) == 2).all() and (two(y=X, x=X) == 2).all()
     assert (two(X, X, out=np.empty_like(X)) == 2).all()
+
+
+@pytest.mark.parametrize("given", [{"out": X}, {"x": X, "out": X}, {"y": X, "out": X}])
+def test_an_output_never_stands_for_an_input_that_is_not_given(given: dict[str, Any]) -> None:
+    missing = "y" if "x" in given else "x"
+    with pytest.raises(errors.ArgumentCountMismatch, match=f"nothing for parameter '{missing}'"):
+        two(**given)
+
+
+@pytest.mark.parametrize("dtype", [object, ">f4", "U4", "M8[s]", [("a", "f4")]])
+def test_an_element_type_that_the_language_lacks_is_named(dtype: Any) -> None:
+    @pl.jit
+    def copy(x: pl.Tensor, out: pl.Out[pl.Tensor]):
+        return out
+
+    array = np.zeros((4, 16), dtype)
+    with pytest.raises(errors.DTypeMismatch) as raised:
+        copy(array, X)
+    assert f"argument 'x' has elements of type {array.dtype}" in str(raised.value)
 
 
 def test_policies_are_checked_where_they_are_given() -> None:
