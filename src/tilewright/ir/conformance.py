@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from tilewright.errors import ArgumentCountMismatch, ArgumentTypeMismatch
 from tilewright.ir.core import Value
-from tilewright.ir.opdef import OpDef
+
+if TYPE_CHECKING:
+    from tilewright.ir.opdef import OpDef
 
 
 @functools.cache
