@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.dataclass import dataclass
-from tilewright.frontend.trace.roots import HBM_SPACES
+from tilewright.frontend.trace.roots import HBM_SPACES, MEMORY_NAMES
 from tilewright.ir.enums import MemorySpace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Buffer:
-    """A memory; `allocation` says where in it, or None to leave that to the compiler."""
+    """A memory; `allocation` says where in it, or None to leave that to the compiler.
+
+    The name of a memory, which tensors say they are in, equals it.
+    """
 
     space: MemorySpace
     allocation: Any = None
@@ -20,6 +23,15 @@ class Buffer:
     def is_hbm(self) -> bool:
         """True for memory outside the chip."""
         return self.space in HBM_SPACES
+
+    def __eq__(self, other: object) -> bool:
+        given = BY_NAME.get(other) if isinstance(other, str) else other
+        if not isinstance(given, Buffer):
+            return False
+        return (given.space, given.allocation) == (self.space, self.allocation)
+
+    def __hash__(self) -> int:
+        return hash(MEMORY_NAMES[self.space])
 
 
 sbuf = Buffer(MemorySpace.Sbuf)

@@ -323,6 +323,8 @@ def test_results_are_in_sbuf_and_products_in_psum() -> None:
     def body(t: Any) -> Any:
         product = in_psum(t)
         assert product.buffer == product[:, 0:4].buffer == "psum"
+        assert product.buffer == nl.psum and nl.psum == "psum" and nl.psum != nl.sbuf
+        assert product.buffer in {nl.psum, nl.sbuf} and product.buffer not in {nl.hbm: 0}
         made = (nl.copy(product), nisa.tensor_copy(product), nl.exp(product), product + 1.0)
         assert {each.buffer for each in made} == {"sbuf"}
         return nisa.tensor_tensor(made[0], made[1], np.add)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilewright.dtypes import INDEX
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki_control import OUT_OF_SCOPE
-from tilewright.frontend.trace import access, indirect, views
+from tilewright.frontend.trace import access, indirect, patterns, views
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.block_places import Touch
@@ -194,6 +194,10 @@ class Sema(Builder):
     def reshaped(self, tensor: nki_tensor, shape: Any) -> nki_tensor:
         """`tensor.reshape(shape)`."""
         return views.reshaped(tensor, shape)
+
+    def strided(self, tensor: nki_tensor, pattern: Any, **offsets: Any) -> nki_tensor:
+        """`tensor.ap(pattern, ...)`."""
+        return patterns.strided(tensor, pattern, **offsets)
 
     def broadcast(self, tensor: nki_tensor, shape: Any) -> nki_tensor:
         """`tensor.broadcast_to(shape)`."""

@@ -6,6 +6,7 @@ writing gives the root a new version.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -67,6 +68,11 @@ class nki_tensor:
         return len(self.shape)
 
     @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Element type, as numpy names it."""
         return self.root.dtype.numpy
@@ -123,6 +129,15 @@ class nki_tensor:
         if not self.root.is_hbm and not 0 < place <= self.ndim:
             raise refusal(BLOCK_DIMENSION, shape=shape)
         return self.reshape(tuple(shape))
+
+    def ap(self, pattern: Any, **offsets: Any) -> nki_tensor:
+        """A view by an access pattern: a [step, count] for each dimension, partitions first.
+
+        Its element at i, j, ... lies `offset` + i * step + j * step + ... elements after the first,
+        in row-major order. `scalar_offset`, a scalar of the run, a register or a [1, 1] tile,
+        counts in steps of dimension `indirect_dim` of this tensor.
+        """
+        return nki_ctx().sema.strided(self, pattern, **offsets)
 
     def astype(self, dtype: Any) -> nki_tensor:
         """A new tile with the elements converted."""
