@@ -247,6 +247,11 @@ def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
         ("with pl.at(level=3)", "level is 3; a pl.Level is accepted"),
         ("with pl.scope(mode=1)", "mode is 1; a pl.ScopeMode is accepted"),
         ("with pl.cluster(name_hint=2)", "name_hint is 2; a string is accepted"),
+        ("with pl.at(level=pl.Level.CHIP) as (a, b)", "'(a, b)' cannot name the task of a scope"),
+        ("y = pl.range(3)\n    if True", "pl.range is no value: it heads a statement"),
+        ("pl.at(level=pl.Level.CHIP)\n    if True", "pl.at is no value: it heads a statement"),
+        ("y = max(x, x)\n    if True", "max(...) of tensors or tiles is not that of their"),
+        ("y = x[x]\n    if True", "an index is an integer, not pl.Tensor[[8], pl.FP32]"),
     ],
 )
 def test_r_035_r_036_what_a_word_takes_is_checked(word: str, says: str) -> None:
@@ -301,6 +306,12 @@ def test_r_037_what_a_call_is_given_is_checked(call: str, says: str) -> None:
     with pytest.raises(TilewrightError, match=re.escape(says)) as caught:
         pl.parse_program(text)
     assert caught.value.span is not None
+
+
+def test_r_035_a_yield_outside_is_shown_where_it_stands() -> None:
+    with pytest.raises(ParserSyntaxError, match="outside a loop or branch") as caught:
+        read("x: pl.Tensor[[8], pl.FP32]", "y = pl.exp(x)", "y = pl.yield_(y)")
+    assert caught.value.span is not None and caught.value.span.line == 4
 
 
 @pytest.mark.parametrize("around", ["for a in pl.split_aiv(2, mode=MODE)", "with SPLIT"])

@@ -172,7 +172,8 @@ class _Reader:
         with state.builder.inside(block):
             p.block(body)
             if p.yielded is not None:
-                p.report(ParserSyntaxError("pl.yield_ outside a loop or branch", self._span()))
+                at = p.span(p.yielded.node)
+                p.report(ParserSyntaxError("pl.yield_ outside a loop or branch", at))
             values = self._returned()
             if state.errors:
                 raise collected(state.errors)

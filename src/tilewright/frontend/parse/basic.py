@@ -21,8 +21,11 @@ from tilewright.frontend.words import (
     COND,
     CONST,
     FUNC_ATTR,
+    LOOPS,
+    SCOPES,
     STATIC_ASSERT,
     STATIC_PRINT,
+    WHILE,
     YIELD,
 )
 from tilewright.ir.core import Operation, Value
@@ -250,6 +253,17 @@ def misplaced_word(p: FunctionParser, node: ast.Call, function: Any) -> Any:
         "pl.func_attr": "must appear before every other statement of a function",
     }
     raise ParserSyntaxError(f"{function.path} {places[function.path]}", p.span(node))
+
+
+@word(*LOOPS, *SCOPES, WHILE)
+def heading_word(p: FunctionParser, node: ast.Call, function: Any) -> Any:
+    """These words head a statement."""
+    head = "with" if function in SCOPES else "for i in"
+    raise ParserSyntaxError(
+        f"{function.path} is no value: it heads a statement",
+        p.span(node),
+        f"Write '{head} {function.path}(...):'.",
+    )
 
 
 @word(STATIC_PRINT)

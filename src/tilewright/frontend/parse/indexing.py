@@ -14,6 +14,7 @@ from tilewright.errors import (
 from tilewright.frontend.operations import emit_call
 from tilewright.frontend.values import is_integer, is_number, is_scalar
 from tilewright.ir.affine import equal
+from tilewright.ir.conformance import described
 from tilewright.ir.core import Value
 from tilewright.ir.types import (
     ArrayType,
@@ -139,7 +140,7 @@ def _slice_axis(part: slice[Any, Any, Any], extent: Dim) -> tuple[Offset, Dim]:
 
 def _require_integer(given: Any) -> None:
     if not is_integer(given):
-        raise ParserTypeError(f"an index is an integer, not {given!r}")
+        raise ParserTypeError(f"an index is an integer, not {described(given)}")
     if is_number(given) and given < 0:
         raise UnsupportedFeatureError(
             f"A negative index ({given}) is not supported", hint="Count from the front."

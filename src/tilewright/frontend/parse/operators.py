@@ -144,6 +144,12 @@ def as_condition(given: Any) -> Value:
 def emit_extremum(function: Callable[..., Any], values: Sequence[Any]) -> Value:
     """`min(...)` or `max(...)` of scalars."""
     word = arith.min_ if function is min else arith.max_
+    if any(map(is_shaped, values)):
+        name = function.__name__
+        raise ParserTypeError(
+            f"{name}(...) of tensors or tiles is not that of their elements",
+            hint=f"Write pl.{name}imum(a, b) for elements, pl.row_{name}(x) along an axis.",
+        )
     _require_scalars(function.__name__, *values)
     total: Any = values[0]
     for value in values[1:]:

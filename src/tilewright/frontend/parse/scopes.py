@@ -29,6 +29,9 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
         raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
     (item,) = node.items
     word, options = _scope_call(p, item.context_expr)
+    if item.optional_vars is not None and not isinstance(item.optional_vars, ast.Name):
+        what = f"'{ast.unparse(item.optional_vars)}' cannot name the task of a scope"
+        raise ParserSyntaxError(what, p.span(item.optional_vars), "Write 'as tid'.")
     refuse_predicate(p, options, item.context_expr)
     deps = task_ids(p, options.pop("deps", None), item.context_expr)
     require_nesting(p, word, item.context_expr, options)
