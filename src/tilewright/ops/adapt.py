@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from tilewright.dtypes import BF16, FP16, FP32, INDEX, DType
+from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
@@ -163,6 +163,7 @@ def paired(name: str, lhs: Any, rhs: Any) -> tuple[Value, Value]:
         if lhs.type is rhs.type:
             return lhs, rhs
         require_one_kind(name, lhs, rhs)
+        require_no_predicate(name, lhs, rhs)
         dtype = promoted(dtype_of(lhs), dtype_of(rhs))
         return converted(lhs, dtype), converted(rhs, dtype)
     if is_shaped(lhs):
@@ -180,6 +181,15 @@ def require_one_kind(name: str, lhs: Value, rhs: Value) -> None:
             f"{name}: operands are {lhs.type} and {rhs.type}",
             hint="bring the tensor on chip with pl.load; pl.full, pl.arange and pl.random make "
             "tiles, those of pl.tensor make tensors",
+        )
+
+
+def require_no_predicate(name: str, lhs: Value, rhs: Value) -> None:
+    """Raises DTypeMismatch for a tile of truth values and one of numbers."""
+    if is_tile(lhs) and (dtype_of(lhs) is BOOL) is not (dtype_of(rhs) is BOOL):
+        raise DTypeMismatch(
+            f"{name}: operands are {lhs.type} and {rhs.type}: a predicate is no number",
+            hint="choose between tiles with pl.sel or pl.sels, or convert it with pl.cast",
         )
 
 
@@ -274,17 +284,26 @@ def publish(
     top_without: Iterable[str] = (),
     tensor_without: Iterable[str] = (),
     tile_without: Iterable[str] = (),
+    tile_apart: Iterable[str] = (),
     render: Render | None = None,
     accepts: Callable[..., bool] | None = None,
 ) -> None:
     """Registers `build` as `pl.name` (if `top`), `pl.tensor.name` and `pl.tile.name`.
 
     `tensor` and `tile` give the parameter names of those namespaces (None: the name is not in
-    it); `top_without`, `tensor_without` and `tile_without` the parameters they do not have.
+    it); `top_without`, `tensor_without` and `tile_without` the parameters they do not have. The
+    top-level name refuses those of `tensor_without` for tensors, those of `tile_apart` for tiles.
     """
     if top:
         path = f"pl.{name}"
         shown = Variant(path, build, without=top_without) if top_without else build
+        apart = {
+            "tensor": frozenset(tensor_without) - frozenset(top_without),
+            "tile": frozenset(tile_apart),
+        }
+        if any(apart.values()):
+            shown = Parted(name, shown, apart)
+            render = render if render is never else shown.fitting(render or op_arguments)
         spelled(target, path, accepts=accepts, render=render)(shown)
     homes = (("tensor", tensor, tensor_without), ("tile", tile, tile_without))
     for kind, names, without in homes:
@@ -292,6 +311,67 @@ def publish(
             path = f"pl.{kind}.{name}"
             shown = Variant(path, build, kind=kind, names=names, without=without)
             spelled(target, path, render=never)(shown)
+
+
+class Parted:
+    """`build`, which refuses for each kind of operand the parameters that are `apart` from it."""
+
+    def __init__(self, name: str, build: Build, apart: Mapping[str, frozenset[str]]) -> None:
+        self.__name__ = name
+        self.__doc__ = build.__doc__
+        self.__wrapped__ = build
+        self.apart = apart
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        parameters = inspect.signature(self.__wrapped__).parameters
+        return {name: parameter.default for name, parameter in parameters.items()}
+
+    @cached_property
+    def _first(self) -> int:
+        """The position of the first parameter that is looked at."""
+        names = [*self._defaults]
+        return min(names.index(name) for apart in self.apart.values() for name in apart)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) > self._first:
+            self._require_fitting(dict(zip(self._defaults, args)) | kwargs)
+        return self.__wrapped__(*args, **kwargs)
+
+    def _require_fitting(self, given: Mapping[str, Any]) -> None:
+        kind, name = self._misfit(given)
+        if name:
+            raise ArgumentTypeMismatch(
+                f"{self.__name__}: {name} is not for {kind}s", hint=f"Leave {name} out."
+            )
+
+    def _misfit(self, given: Mapping[str, Any]) -> tuple[str, str]:
+        """The kind of the first operand, and an argument that it does not have; "" for none."""
+        kind = "tile" if is_tile(given.get(next(iter(self._defaults)))) else "tensor"
+        for name in sorted(self.apart[kind].intersection(given)):
+            if given[name] is not self._defaults[name] and given[name] != self._defaults[name]:
+                return kind, name
+        return kind, ""
+
+    def fitting(self, render: Render) -> Render:
+        """`render` for the operations that this name can make."""
+
+        def rendered(operation: Operation) -> dict[str, Any] | None:
+            given = render(operation)
+            return None if given is None or self._misfit(given)[1] else given
+
+        return rendered
+
+
+def tile_macro(name: str) -> Callable[[Build], Macro]:
+    """Declares `pl.name` and `pl.tile.name`, whose first operand is a tile, in terms of ops."""
+
+    def declare(function: Build) -> Macro:
+        target = Macro(function)
+        publish_tile(target, name, function)
+        return target
+
+    return declare
 
 
 def publish_tile(target: Target, name: str, build: Build, *, render: Render | None = None) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.dtypes import BOOL, INDEX
-from tilewright.errors import ArgumentTypeMismatch, ShapeMismatch
+from tilewright.dtypes import BOOL, FP32, INDEX, INT16, UINT16, DType
+from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, ShapeMismatch
 from tilewright.ir.core import Operation, Value
-from tilewright.ir.opdef import OpDef, macro, spelled
+from tilewright.ir.opdef import OpDef, spelled
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import arith
 from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
     Build,
     Render,
+    Variant,
     as_dtype,
     as_rounding,
     as_scalar,
@@ -29,6 +30,7 @@ from tilewright.ops.adapt import (
     publish_tile,
     renamed,
     require_shaped_value,
+    tile_macro,
 )
 from tilewright.ops.cast import cast as scalar_cast
 from tilewright.ops.extents import same_dims
@@ -173,7 +175,15 @@ publish(
     tensor_without=("tmp",),
     render=lhs_rhs,
 )
-publish(E.mod, "rem", scratched(E.mod, "rem"), tile={}, render=lhs_rhs)
+
+
+def of_tiles(operation: Operation) -> dict[str, Any] | None:
+    """The operands of a binary op whose first is a tile."""
+    given = lhs_rhs(operation)
+    return given if given is not None and is_tile(given["lhs"]) else None
+
+
+publish_tile(E.mod, "rem", scratched(E.mod, "rem"), render=of_tiles)
 
 SCALAR_FORMS: tuple[tuple[Op, str], ...] = (
     (E.add, "adds"),
@@ -199,30 +209,30 @@ for op_, word in SCALAR_FORMS:
         tile_without=() if word == "xors" else ("tmp",),
         render=never,
     )
-publish(E.mod, "rems", by_scalar(E.mod, "rems"), tile={}, render=never)
+publish_tile(E.mod, "rems", by_scalar(E.mod, "rems"))
 for op_, word in ((E.max_, "maximums"), (E.min_, "minimums")):
-    publish(op_, word, by_scalar(op_, word), tile={}, tile_without=("tmp",), render=never)
+    publish_tile(op_, word, Variant(f"pl.{word}", by_scalar(op_, word), without=("tmp",)))
 
 
-@macro("pl.addc", "pl.tile.addc")
+@tile_macro("addc")
 def addc(lhs: Value, rhs: Value, rhs2: Value) -> Value:
     """lhs + rhs + rhs2, of tiles."""
     return E.add(*paired("addc", E.add(*paired("addc", lhs, rhs)), rhs2))
 
 
-@macro("pl.subc", "pl.tile.subc")
+@tile_macro("subc")
 def subc(lhs: Value, rhs: Value, rhs2: Value) -> Value:
     """lhs - rhs - rhs2, of tiles."""
     return E.sub(*paired("subc", E.sub(*paired("subc", lhs, rhs)), rhs2))
 
 
-@macro("pl.addsc", "pl.tile.addsc")
+@tile_macro("addsc")
 def addsc(lhs: Value, rhs: Any, rhs2: Value) -> Value:
     """lhs + rhs + rhs2, where rhs is a scalar."""
     return E.add(*paired("addsc", E.add(*paired("addsc", lhs, rhs)), rhs2))
 
 
-@macro("pl.subsc", "pl.tile.subsc")
+@tile_macro("subsc")
 def subsc(lhs: Value, rhs: Any, rhs2: Value) -> Value:
     """lhs - rhs - rhs2, where rhs is a scalar."""
     return E.sub(*paired("subsc", E.sub(*paired("subsc", lhs, rhs)), rhs2))
@@ -249,14 +259,37 @@ def precise_unary(target: Op, name: str) -> Build:
     return described(build, name, target)
 
 
+def narrow(target: Op, name: str, *dtypes: DType) -> Build:
+    """`unary` of some dtypes only."""
+
+    def build(input: Any) -> Value:
+        dtype = dtype_of(require_shaped_value(name, "input", input))
+        if dtype not in dtypes:
+            accepted = " or ".join(map(str, dtypes))
+            raise DTypeMismatch(
+                f"{name}: input is of {dtype}; {accepted} is accepted",
+                hint=f"convert it with pl.cast(..., {dtypes[0]})",
+            )
+        return target(input)
+
+    return described(build, name, target)
+
+
+def when_of(*dtypes: DType) -> Render:
+    """Renders an operation on some dtypes."""
+    return lambda operation: INPUT(operation) if dtype_of(operation.result) in dtypes else None
+
+
 UNARY: tuple[tuple[Op, str], ...] = (
     (E.exp, "exp"),
-    (E.sin, "sin"),
-    (E.cos, "cos"),
     (E.neg, "neg"),
     (E.abs_, "abs"),
     (E.sqrt, "sqrt"),
-    (E.not_, "not_"),
+)
+NARROW: tuple[tuple[Op, str, tuple[DType, ...]], ...] = (
+    (E.sin, "sin", (FP32,)),
+    (E.cos, "cos", (FP32,)),
+    (E.not_, "not_", (INT16, UINT16, BOOL)),
 )
 EXTENSIONS: tuple[tuple[Op, str], ...] = (
     (E.exp2, "exp2"),
@@ -273,9 +306,19 @@ EXTENSIONS: tuple[tuple[Op, str], ...] = (
 """Functions that PyPTO's catalogue lacks and kernels want."""
 for op_, word in (*UNARY, *EXTENSIONS):
     publish(op_, word, unary(op_, word), tensor={}, tile={"input": "tile"}, render=INPUT)
+for op_, word, dtypes_ in NARROW:
+    made, shown = narrow(op_, word, *dtypes_), when_of(*dtypes_)
+    publish(op_, word, made, tensor={}, tile={"input": "tile"}, render=shown)
 for op_, word in ((E.log, "log"), (E.recip, "recip")):
     publish(op_, word, precise_unary(op_, word), tensor={}, tile={"input": "tile"}, render=INPUT)
-publish(E.rsqrt, "rsqrt", precise_unary(E.rsqrt, "rsqrt"), tensor={}, render=INPUT)
+publish(
+    E.rsqrt,
+    "rsqrt",
+    precise_unary(E.rsqrt, "rsqrt"),
+    tensor={},
+    tile_apart=("high_precision",),
+    render=INPUT,
+)
 
 
 def rsqrt_tile(tile: Any, tmp: Any = None) -> Value:
@@ -289,20 +332,20 @@ publish(E.rsqrt, "rsqrt", rsqrt_tile, top=False, tile={})
 # ------------------------------------------------------------------------------------- activation
 
 
-@macro("pl.relu", "pl.tile.relu")
+@tile_macro("relu")
 def relu(tile: Value) -> Value:
     """max(tile, 0); NaN stays NaN."""
     return E.max_(*paired("relu", tile, 0))
 
 
-@macro("pl.lrelu", "pl.tile.lrelu")
+@tile_macro("lrelu")
 def lrelu(tile: Value, slope: Any) -> Value:
     """tile where it is above 0, else slope * tile; `slope` is a scalar."""
     x, scaled = tile, E.mul(*paired("lrelu", tile, slope))
     return E.select(E.gt(*paired("lrelu", x, 0)), *paired("lrelu", x, scaled))
 
 
-@macro("pl.prelu", "pl.tile.prelu")
+@tile_macro("prelu")
 def prelu(tile: Value, slope: Value, tmp: Any = None) -> Value:
     """tile where it is above 0, else slope * tile, element by element; `tmp` is not needed."""
     return lrelu(tile, slope)

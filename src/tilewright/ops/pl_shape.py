@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import copysign
 from typing import Any
 
 from tilewright.dtypes import DType
@@ -218,7 +219,8 @@ def _fill_argument(operation: Operation) -> dict[str, Any] | None:
         return None
     fill = operation.attrs["fill"]
     for known in (PadValue.zero, PadValue.min, PadValue.max):
-        if as_fill(known, dtype_of(x)) == fill:
+        number = as_fill(known, dtype_of(x))
+        if number == fill and copysign(1, number) == copysign(1, fill):
             return {"value": x, "pad_value": known}
     return {"value": x, "pad_value": fill}
 

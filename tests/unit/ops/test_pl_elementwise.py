@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,73 @@ def test_max_of_scalars_and_of_numbers() -> None:
 def test_partial_ops_copy_where_one_operand_is_valid() -> None:
     found = run("pl.part_add", tile(X), tile(X, valid=(2, 4)))
     np.testing.assert_array_equal(found, np.concatenate([2 * X[:2], X[2:]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("relu", 1),
+        *[(name, 2) for name in ("rem", "rems", "maximums", "minimums", "lrelu", "prelu")],
+        *[(name, 3) for name in ("addc", "subc", "addsc", "subsc")],
+    ],
+)
+def test_names_of_tiles_refuse_tensors_in_both_their_places(name: str, count: int) -> None:
+    second = 2.0 if name in ("rems", "maximums", "minimums", "lrelu") else X
+    more = [2.0 if isinstance(second, float) else tile(X)] * min(count - 1, 1)
+    more += [tile(X)] * (count - 2)
+    for home in ("pl", "pl.tile"):
+        Call(f"{home}.{name}", tile(X), *more)
+        with pytest.raises(ArgumentTypeMismatch, match="not a tile"):
+            Call(f"{home}.{name}", tensor(X), *more)
+
+
+@pytest.mark.parametrize(
+    ("path", "args", "options", "message"),
+    [
+        ("pl.row_sum", (tensor(X),), {"tmp_tile": tile(X)}, "row_sum: tmp_tile is not for tensors"),
+        ("pl.row_argmax", (tensor(X), tile(X)), {}, "row_argmax: tmp_tile is not for tensors"),
+        ("pl.row_expand_add", (tensor(X), tensor(X[:, :1]), tile(X)), {}, "tmp is not for tensors"),
+        ("pl.xor", (tensor(X.astype(np.int32)),) * 2, {"tmp": tile(X)}, "xor: tmp is not"),
+        ("pl.rsqrt", (tile(X), True), {}, "rsqrt: high_precision is not for tiles"),
+    ],
+)
+def test_what_one_kind_of_operand_lacks_is_refused_for_it(
+    path: str, args: tuple[Any, ...], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentTypeMismatch, match=message) as caught:
+        Call(path, *args, **options)
+    assert (caught.value.hint or "").startswith("Leave ")
+    other = [tensor(g.array) if g.type.__class__.__name__ == "TileType" else g for g in args[:1]]
+    if path == "pl.rsqrt":
+        Call(path, *other, True)
+    else:
+        Call(path, *[tile(g.array) for g in args], **options)
+
+
+@pytest.mark.parametrize("home", ["pl", "pl.tensor", "pl.tile"])
+def test_some_names_take_some_dtypes_only(home: str) -> None:
+    made = tile if home == "pl.tile" else tensor
+    for name in ("sin", "cos"):
+        Call(f"{home}.{name}", made(X))
+        with pytest.raises(DTypeMismatch, match=f"{name}: input is of pl.FP16; pl.FP32 is"):
+            Call(f"{home}.{name}", made(X.astype(np.float16)))
+    for dtype in (np.int16, np.uint16, np.bool_):
+        Call(f"{home}.not_", made(X.astype(dtype)))
+    with pytest.raises(DTypeMismatch, match=r"not_: input is of pl\.INT32"):
+        Call(f"{home}.not_", made(X.astype(np.int32)))
+
+
+def test_a_predicate_is_no_number() -> None:
+    mask = np.ones((3, 4), np.bool_)
+    for args in ((tile(mask), tile(X)), (tile(X), tile(mask))):
+        with pytest.raises(DTypeMismatch, match="a predicate is no number") as caught:
+            Call("pl.add", *args)
+        assert "pl.sel" in (caught.value.hint or "")
+
+
+def test_padding_keeps_the_sign_of_zero() -> None:
+    for fill in (0.0, -0.0):
+        call = Call("pl.fillpad", tile(X, valid=(1, 2)), fill)
+        shown = call.ops[-1].as_python()
+        assert ("-0.0" in shown) is (str(fill) == "-0.0"), shown
+        assert np.signbit(call.run()[2, 3]) == np.signbit(fill)
