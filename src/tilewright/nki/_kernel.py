@@ -13,6 +13,7 @@ from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
 from tilewright.frontend.trace.kernel import Call, Prepare, Specialization, form_of
 from tilewright.frontend.trace.kernel import TraceKernel as TracedFunction
 from tilewright.frontend.trace.readings import install_array_reader
+from tilewright.ir.enums import ParamDirection
 from tilewright.nki._answers import MISSED, Answers, Entry
 from tilewright.nki._launch import CompiledLaunch
 from tilewright.passes.fitting import LARGEST_SHOWN, Fit, fit
@@ -56,6 +57,13 @@ class TraceKernel(Answers, TracedFunction):
         except NotAnArray as reason:
             found: dict[str, Any] = {"given": str(reason), "wanted": "an array to share"}
             raise UNEXPECTED_OPERAND(op=self.__name__, name=name, **found) from None
+
+    def updated_arrays(self, *args: Any, **kwargs: Any) -> list[np.ndarray[Any, Any]]:
+        """The arrays among the arguments that a launch updates in place."""
+        call = self._prepare(args, kwargs)
+        made = self._specialize(call)
+        pairs = zip(call.arrays, made.program[made.entry].directions)
+        return [array for array, direction in pairs if direction is ParamDirection.InOut]
 
     def fit(self, *args: Any, **kwargs: Any) -> Fit:
         """How the tiles of this call use the on-chip memories of the kernel's target."""

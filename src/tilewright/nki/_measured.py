@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.dataclass import dataclass
 from tilewright.ir.core import Program
 from tilewright.ir.stops import Stop
+from tilewright.nki._contents import Contents
 from tilewright.nki._entry import WrappedKernel
 from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._profile import Profile, ProfiledLaunch, write_trace
@@ -45,12 +46,18 @@ class BenchmarkedKernel(WrappedKernel):
     benchmark_result: BenchmarkResult | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the kernel `warmup` times, then `iters` times with a clock."""
+        """Runs the kernel `warmup` times, then `iters` times with a clock.
+
+        Each launch is the first to update its arguments, as far as it knows.
+        """
         kernel, result = self.kernel, BenchmarkResult()
+        contents = Contents(kernel.updated_arrays(*args, **kwargs))
         for _ in range(self.options["warmup"]):
+            contents.restore()
             kernel(*args, **kwargs)
         value: Any = None
         for _ in range(self.options["iters"]):
+            contents.restore()
             start = time.perf_counter()
             value = kernel(*args, **kwargs)
             result.nc_latency.samples.append((time.perf_counter() - start) * 1e6)
@@ -77,7 +84,9 @@ class ProfiledKernel(WrappedKernel):
         inner = self.kernel
         kernel = TraceKernel(inner.function, inner.opts, prepare=timed, grid=inner.grid)
         value: Any = None
+        contents = Contents(inner.updated_arrays(*args, **kwargs))
         for _ in range(max(1, self.options["profile_nth"])):
+            contents.restore()
             value = kernel(*args, **kwargs)
         self.profile_result = launches[-1].profile
         assert self.profile_result is not None

@@ -10,6 +10,7 @@ import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
+import tilewright.nki.typing as nt
 
 RNG = np.random.default_rng(2)
 A = RNG.standard_normal((512, 512)).astype(np.float32)
@@ -87,3 +88,20 @@ def test_a_grid_is_profiled_as_well(tmp_path: Path) -> None:
     profiled = nki.profile(rows, working_directory=str(tmp_path))[4]
     np.testing.assert_allclose(profiled(A), np.exp(A), rtol=1e-5)
     assert profiled.profile_result.total > 0
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_measuring_a_kernel_updates_its_arguments_once(tmp_path: Path, times: int) -> None:
+    @nki.jit
+    def add_one(x: nt.mutable_tensor):
+        nl.store(x, nl.load(x) + 1.0)
+        return x
+
+    measured = (
+        nki.benchmark(add_one, warmup=times, iters=times),
+        nki.profile(add_one, working_directory=str(tmp_path), profile_nth=times, overwrite=True),
+        nki.baremetal(add_one),
+    )
+    for kernel in measured:
+        x = np.zeros((4, 8), np.float32)
+        assert (kernel(x) == 1).all() and (x == 1).all()
