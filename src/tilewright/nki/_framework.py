@@ -9,11 +9,11 @@ import numpy as np
 
 from tilewright.errors.nki_tensors import OPERAND_DTYPE, UNEXPECTED_OPERAND
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
-from tilewright.frontend.trace.function import ArraySpec
+from tilewright.frontend.trace.function import is_spec
 from tilewright.frontend.trace.grid import GridDim, as_grid
 from tilewright.frontend.trace.kernel import Call, Specialization, is_array
 from tilewright.frontend.trace.options import CompileOpts
-from tilewright.frontend.trace.sequences import items_of
+from tilewright.frontend.trace.sequences import holds, rebuilt
 from tilewright.hashes import blake
 from tilewright.ir.core import Value
 from tilewright.ir.types import ShapedType
@@ -116,9 +116,9 @@ class FrameworkKernel(TraceKernel):
         return (positional, named), owners
 
     def _share(self, name: str, given: Any, owners: dict[int, tuple[Array, Any]]) -> Any:
-        items = items_of(given) if type(cast(object, given)) is tuple else None
-        if items:
-            return tuple([self._share(name, item, owners) for item in items])
+        if isinstance(given, tuple):
+            items = cast("tuple[Any, ...]", given)
+            return rebuilt(items, [self._share(name, each, owners) for each in items])
         if not self.is_framework_tensor(given):
             return given
         shape, framework_dtype = self.map_framework_tensor(given)
@@ -163,7 +163,7 @@ class FrameworkKernel(TraceKernel):
         constants = {
             name: given if isinstance(given, (bool, int, float, str)) else repr(given)
             for name, given in call.bound.arguments.items()
-            if not _has_arrays(given)
+            if not holds(is_spec, given)
         }
         return {
             "kernel": self.__name__,
@@ -176,11 +176,6 @@ class FrameworkKernel(TraceKernel):
             "program": text,
             "digest": blake(text.encode()).hexdigest(),
         }
-
-
-def _has_arrays(given: Any) -> bool:
-    items = items_of(given) if isinstance(given, tuple) else None
-    return any(map(_has_arrays, items)) if items else isinstance(given, ArraySpec)
 
 
 def _params(made: Specialization) -> list[Value]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
-from tilewright.errors import ArgumentCountMismatch
+from tilewright.errors import ArgumentCountMismatch, TilewrightError
 from tilewright.errors.nki import NKIError
 
 X = np.ones((4, 8), np.float32)
@@ -103,3 +104,77 @@ def test_a_grid_that_is_none_is_refused_by_name(grid: Any) -> None:
     with pytest.raises(NKIError, match="launch grid") as caught:
         scaled_by[grid]
     assert caught.value.hint
+
+
+class Layer(NamedTuple):
+    weight: Any
+    scale: float
+
+
+A, B, C = (np.full((4, 8), n, np.float32) for n in (1.0, 2.0, 3.0))
+
+
+def test_arrays_are_told_apart_by_the_tuples_that_hold_them() -> None:
+    @nki.jit
+    def kernel(left, right):
+        out = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        total = nl.load(left[0]) * float(len(left)) + nl.load(right[-1]) * float(10 * len(right))
+        nl.store(out, total)
+        return out
+
+    for _ in range(2):
+        assert (kernel((A, B), (C,)) == 2 + 30).all()
+        assert (kernel((A,), (B, C)) == 1 + 60).all()
+
+
+def test_arguments_are_taken_by_keywords_that_the_kernel_does_not_name() -> None:
+    @nki.jit
+    def kernel(x, *more, **named):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        total = nl.load(x)
+        for each in more:
+            total = total + nl.load(each)
+        for key, each in named.items():
+            total = total + (each if key == "plus" else nl.load(each) * 10.0)
+        nl.store(out, total)
+        return out
+
+    for _ in range(2):
+        assert (kernel(A) == 1).all() and (kernel(A, B) == 3).all()
+        assert (kernel(A, y=B) == 21).all() and (kernel(A, z=B, plus=0.5) == 21.5).all()
+        assert (kernel(A, B, y=C) == 33).all() and (kernel(A, plus=7.0) == 8).all()
+    assert "y: pl.Tensor" in kernel.as_python(A, y=B)
+    with pytest.raises(TilewrightError, match="'z' is of type list, which is not hashable"):
+        kernel(A, z=[1])
+
+
+def test_a_named_tuple_keeps_its_names() -> None:
+    @nki.jit
+    def kernel(x, layers):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        total = nl.load(x)
+        for layer in layers:
+            total = total + nl.load(layer.weight) * layer.scale
+        nl.store(out, total)
+        return out
+
+    layers = (Layer(B, 2.0), Layer(C, 3.0))
+    for _ in range(2):
+        assert (kernel(A, layers) == 14).all()
+    assert (nki.FrameworkKernel(kernel.function)(A, layers) == 14).all()
+
+
+@nki.jit
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+
+
+def test_a_kernel_is_copied_and_pickled_like_a_function() -> None:
+    assert copy.copy(doubled) is copy.deepcopy(doubled) is doubled
+    held = copy.deepcopy({"kernel": doubled[2]})
+    assert held["kernel"] is doubled[2]
+    assert doubled.__reduce__() == "doubled"
+    get, (kernel, grid) = doubled[3].__reduce__()
+    assert (get(kernel, grid)(A) == 2).all() and kernel.function is doubled.function

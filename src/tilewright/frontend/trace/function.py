@@ -6,7 +6,7 @@ import inspect
 import itertools
 from collections.abc import Container, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT32, DType
@@ -17,7 +17,7 @@ from tilewright.frontend.trace.loops import close_loop, open_loop
 from tilewright.frontend.trace.predicates import ProgramId
 from tilewright.frontend.trace.roots import Root
 from tilewright.frontend.trace.scopes import LoopScope
-from tilewright.frontend.trace.sequences import items_of
+from tilewright.frontend.trace.sequences import holds, rebuilt
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.typing import TensorAnnotation
 from tilewright.ir.affine import Symbol, as_expr
@@ -38,6 +38,11 @@ class ArraySpec:
 
     shape: tuple[int, ...]
     dtype: DType
+
+
+def is_spec(given: object) -> bool:
+    """True for what stands for an array."""
+    return isinstance(given, ArraySpec)
 
 
 @dataclass(frozen=True)
@@ -101,12 +106,13 @@ class KernelFunction:
     def _argument(self, name: str, given: Any, mutable: bool) -> Any:
         if isinstance(given, ArraySpec):
             return self._input(name, given, mutable)
-        items = items_of(given) or ()
-        if not any(isinstance(item, ArraySpec) for item in items):
+        if not holds(is_spec, given):
             return given
-        return tuple(
-            self._argument(f"{name}_{place}", item, mutable) for place, item in enumerate(items)
-        )
+        if isinstance(given, dict):
+            named = cast("dict[str, Any]", given)
+            return {key: self._argument(key, each, mutable) for key, each in named.items()}
+        named = [(f"{name}_{place}", each) for place, each in enumerate(given)]
+        return rebuilt(given, [self._argument(*each, mutable) for each in named])
 
     def _input(self, name: str, spec: ArraySpec, mutable: bool) -> nki_tensor:
         value = Value(TensorType(spec.shape, spec.dtype), name)

@@ -26,7 +26,7 @@ from tilewright.frontend.trace.function import ArraySpec, KernelFrame, Print
 from tilewright.frontend.trace.grid import GridDim, as_grid
 from tilewright.frontend.trace.guards import Guard
 from tilewright.frontend.trace.options import CompileOpts
-from tilewright.frontend.trace.sequences import as_entries, items_of
+from tilewright.frontend.trace.sequences import as_entries, holds, rebuilt
 from tilewright.garbage import without_collections
 from tilewright.ir.builder import finish_program
 from tilewright.ir.core import Program
@@ -116,8 +116,22 @@ class TraceKernel(KernelBase):
         self.grid = grid
         self.prepare = prepare
         self.signature = inspect.signature(function)
+        self.collects = {each.name: each.kind for each in self.signature.parameters.values()}
         self.gridded: dict[Any, Self] = {}
         self.specializations: dict[Hashable, Specialization] = {}
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Itself, as of a function."""
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """By its name, as a function is pickled; a grid follows the kernel."""
+        if not self.grid:
+            return self.__qualname__
+        return operator.getitem, (self.remade(self.opts, ()), self.grid)
 
     def __repr__(self) -> str:
         grid = f"[{', '.join(str(dim.size) for dim in self.grid)}]" if self.grid else ""
@@ -214,9 +228,13 @@ class TraceKernel(KernelBase):
     def _argument(
         self, name: str, given: Any, passed: list[tuple[Any, Array]], keys: list[Hashable]
     ) -> Any:
-        items = items_of(given) if isinstance(given, tuple) else None
-        if items and any(map(is_array, items)):
-            return tuple([self._argument(name, item, passed, keys) for item in items])
+        if self.collects.get(name) is inspect.Parameter.VAR_KEYWORD:
+            keys.append(tuple(given))
+            return {key: self._argument(key, each, passed, keys) for key, each in given.items()}
+        if isinstance(given, tuple) and holds(is_array, cast(Any, given)):
+            items = cast("tuple[Any, ...]", given)
+            keys.append((type(items), len(items)))
+            return rebuilt(items, [self._argument(name, each, passed, keys) for each in items])
         return self._one_argument(name, cast(Any, given), passed, keys)
 
     def _one_argument(
