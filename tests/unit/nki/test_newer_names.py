@@ -12,6 +12,7 @@ import tilewright.nki as nki
 import tilewright.nki.dst_first as nisa
 import tilewright.nki.language as nl
 from tilewright.errors import TilewrightError
+from tilewright.frontend.trace.tensors import INSTEAD
 from tilewright.nki import _absent
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
@@ -174,3 +175,15 @@ def test_a_simulation_is_a_callable() -> None:
         return out
 
     np.testing.assert_array_equal(nki.simulate(scaled[2])(X, Scale(4.0)), X * 4)
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_a_method_without_documented_arguments_says_what_would_do(name: str) -> None:
+    @nki.jit
+    def kernel(x):
+        assert not hasattr(x, "nothing")
+        getattr(x, name)
+        return x
+
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}': (use|index)"):
+        kernel(X)

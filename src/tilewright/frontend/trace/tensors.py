@@ -35,6 +35,18 @@ def _in_place(name: str) -> Callable[..., Any]:
     return method
 
 
+INSTEAD = {
+    **dict.fromkeys(("slice", "select"), "index it, `t[:, a:b]`"),
+    **dict.fromkeys(("flatten_dims", "reshape_dim", "squeeze_dim"), "use `t.reshape(shape)`"),
+    **dict.fromkeys(("permute", "rearrange"), "use nl.transpose, or `t.ap(pattern)`"),
+    **dict.fromkeys(("indirect", "vector_select"), "index its rows by a tile"),
+    "broadcast": "use `t.broadcast_to(shape)`",
+    "expand_dim": "use `t.expand_dims(axis)`",
+    "reinterpret_cast": "use `t.view(dtype)`",
+}
+"""Methods that documents of the language name without their arguments, and what would do."""
+
+
 class nki_tensor:
     """A symbolic tensor: a shape and an element type, and no values while the kernel is traced."""
 
@@ -101,6 +113,10 @@ class nki_tensor:
     def is_indirect(self) -> bool:
         """True for a view whose rows are chosen by a tile of indices."""
         return False
+
+    def __getattr__(self, name: str) -> NoReturn:
+        message = f"a tensor of a traced kernel has no attribute '{name}'"
+        raise AttributeError(f"{message}: {INSTEAD[name]}" if name in INSTEAD else message)
 
     def __getitem__(self, key: Any) -> nki_tensor:
         return nki_ctx().sema.subscript(self, key)
