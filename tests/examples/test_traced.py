@@ -38,3 +38,11 @@ def test_every_example_is_right_when_simulated(name: str, monkeypatch: pytest.Mo
             monkeypatch.setattr(module, key, nki.jit(kernel, mode="simulation"))
     errors = module.check()
     assert {what: e for what, e in errors.items() if not e < TOLERANCES[name]} == {}
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
+def test_every_operation_of_an_example_agrees_with_the_interpreter(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_COMPARE", "1")
+    assert example(f"traced_{name}").check()

@@ -177,6 +177,13 @@ def require_sbuf(given: Any, name: str) -> None:
         raise refusal(UNSUPPORTED_MEMORY, op=current_api(), **found)
 
 
+def require_psum(given: nki_tensor, name: str) -> None:
+    """Refuses a tile that is not in PSUM, where products go."""
+    if given.root.space is not MemorySpace.Psum:
+        found = {"name": name, "wanted": "psum", "given": given.root.memory}
+        raise refusal(UNSUPPORTED_MEMORY, op=current_api(), **found)
+
+
 def require_one_in_sbuf(left: Any, right: Any, name: str) -> None:
     """Refuses two tiles in PSUM, of which an instruction reads one; `name` is of the second."""
     if isinstance(left, nki_tensor) and left.root.space is MemorySpace.Psum:

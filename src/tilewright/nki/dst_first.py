@@ -27,7 +27,7 @@ from tilewright.nki._enums import (
     reduce_cmd,
 )
 from tilewright.nki._memory import require_tensor
-from tilewright.nki._operands import operation_name
+from tilewright.nki._operands import operation_name, require_psum
 from tilewright.nki._registers import (
     VirtualRegister,
     register_alloc,
@@ -167,6 +167,7 @@ def nc_matmul(
     `accumulate` True adds to what is there, False overwrites it. None overwrites at the first write
     and adds at later ones; PSUM starts at zero.
     """
+    require_psum(require_tensor(dst, "dst"), "dst")
     result = isa.nc_matmul.nki_func(
         stationary,
         moving,
@@ -176,9 +177,9 @@ def nc_matmul(
         perf_mode=perf_mode,
     )
     if accumulate is False or is_transpose:
-        write(require_tensor(dst, "dst"), result)
+        write(dst, result)
     else:
-        nki_ctx().sema.update_in_place("add", require_tensor(dst, "dst"), result)
+        nki_ctx().sema.update_in_place("add", dst, result)
 
 
 @nki_op("nisa.dst.iota")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright.nki as nki
+import tilewright.nki.dst_first as dst_first
 import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
 from tilewright.errors import TilewrightError
@@ -73,6 +74,11 @@ REFUSED: dict[str, tuple[str, Body, tuple[Any, ...]]] = {
         (I32,),
     ),
     "product of PSUM": ("unsupported_memory", lambda t: nisa.nc_matmul(in_psum(t), t), (X,)),
+    "a product elsewhere": (
+        "unsupported_memory",
+        lambda t: dst_first.nc_matmul(t[:, 0:16], t[:, 0:16], t[:, 0:16]),
+        (X,),
+    ),
     "a place alone": ("valid_size", placed((0, 0), ()), (X,)),
     "a place that is no pair": ("valid_size", placed((0,), (32,)), (X,)),
     "a place outside": ("valid_size", placed((96, 0), (64, 32)), (X,)),
