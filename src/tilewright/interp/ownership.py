@@ -11,6 +11,7 @@ from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import DistributedTensorType, ScalarType
 from tilewright.ops import control
+from tilewright.ops.extents import DIM_OPS
 
 FRESH_FAMILIES = ("arith", "elementwise", "reduce", "matmul", "scan")
 """Families whose references give new arrays, never views of their operands."""
@@ -113,8 +114,9 @@ class Ownership:
 
     def _visit(self, op: Operation, block: Block, index: int) -> None:
         self._home.update(dict.fromkeys(op.results, block))
-        for value in filter(holds_memory, op.inputs):
-            self._use(value, block, index)
+        if op.opdef not in DIM_OPS:
+            for value in filter(holds_memory, op.inputs):
+                self._use(value, block, index)
         for result, operand in tied_pairs(op):
             self._join(result, operand)
             self._written.add(operand)

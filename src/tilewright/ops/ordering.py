@@ -59,7 +59,7 @@ def _fold_lanes(x: Any, ufunc: np.ufunc, identity: int, axis: int) -> Any:
     steps = np.reshape(x, (*x.shape[:-1], rows, VIRTUAL_LANES))
     lanes = ufunc.reduce(steps, axis=-2, dtype=x.dtype, initial=identity)
     lanes = np.ascontiguousarray(np.moveaxis(lanes, -1, 0))
-    a = np.reshape(lanes, (ACCUMULATORS, -1, *x.shape[:-1]))
+    a = np.reshape(lanes, (ACCUMULATORS, VIRTUAL_LANES // ACCUMULATORS, *x.shape[:-1]))
     total = ufunc(ufunc(a[0], a[1]), ufunc(a[2], a[3]))
     for half in (8, 4, 2, 1):
         total = ufunc(total[:half], total[half:])

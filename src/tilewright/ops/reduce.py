@@ -139,6 +139,7 @@ def reduction_samples(dtypes: Sequence[DType]) -> list[Sample]:
         sample(tensor(65, 3, make=strided), axes=(1,), keepdims=False, dtypes=dtypes),
         sample(tensor(2, 3, 5), axes=(0, 2), dtypes=dtypes),
         sample(tile(4, 1), axes=(1,), keepdims=False, dtypes=dtypes),
+        *(sample(tensor(*shape), axes=(1,), dtypes=dtypes) for shape in ((0, 5), (3, 0), (0, 0))),
         sample(tile(4, 8, valid=(3, 8)), axes=(1,), dtypes=dtypes),
         fails(RankMismatch, tile(4, 8), axes=(2,), dtypes=dtypes[:1]),
         fails(RankMismatch, tile(4, 8), axes=(), dtypes=dtypes[:1]),

@@ -9,6 +9,7 @@ from tilewright.dataclass import dataclass
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.opdef import ties_of
 from tilewright.ops import control
+from tilewright.ops.extents import DIM_OPS
 from tilewright.passes.storage import Storage
 from tilewright.source import Span
 
@@ -97,12 +98,10 @@ class Plan:
 
 
 def uses(op: Operation) -> list[Any]:
-    """The values that `op` uses, directly and in its regions."""
-    found = list(op.inputs)
-    for region in op.regions:
-        for inner in region.walk():
-            found.extend(inner.inputs)
-    return found
+    """The values whose elements `op` uses, directly and in its regions."""
+    inside = [inner for region in op.regions for inner in region.walk()]
+    reading = [each for each in (op, *inside) if each.opdef not in DIM_OPS]
+    return [value for each in reading for value in each.inputs]
 
 
 def tied_root(value: Value) -> Value:

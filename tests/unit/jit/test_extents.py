@@ -1,0 +1,94 @@
+"""Extents are those of the arguments, however empty or strided these are, and outlive writes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright.language as pl
+from tilewright.runtime import RunConfig
+
+M, N = pl.dynamic("M"), pl.dynamic("N")
+F32 = np.float32
+CONFIGS = {
+    "native": None,
+    "interpreted": RunConfig(execution="interpret"),
+    "checked": RunConfig(execution="interpret", checked=True),
+}
+
+
+@pl.jit
+def turned(
+    x: pl.Tensor[[M, N], pl.FP32],
+    out: pl.Out[pl.Tensor[[N, M], pl.FP32]],
+    seen: pl.InOut[pl.Tensor[[2], pl.INT64]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.transpose(x, 0, 1)
+        pl.write(seen, [0], pl.dim(x, 0))
+        pl.write(seen, [1], N)
+    return out
+
+
+@pl.jit
+def summed(x: pl.Tensor[[M, N], pl.FP32], out: pl.Out[pl.Tensor[[M, 1], pl.FP32]]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.row_sum(x)
+    return out
+
+
+@pl.jit
+def multiplied(
+    x: pl.Tensor[[M, N], pl.FP32],
+    y: pl.Tensor[[N, 8], pl.FP32],
+    out: pl.Out[pl.Tensor[[M, 8], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.matmul(x, y)
+    return out
+
+
+@pl.jit
+def counted(
+    out: pl.Out[pl.Tensor[[M, 8], pl.FP32]],
+    seen: pl.InOut[pl.Tensor[[2], pl.INT64]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        out[:] = pl.full([M, 8], dtype=pl.FP32, value=1.0)
+        pl.write(seen, [0], M)
+        out[:] = pl.full([M, 8], dtype=pl.FP32, value=2.0)
+        pl.write(seen, [1], pl.dim(out, 0))
+    return out
+
+
+def arrays(m: int, n: int) -> Iterator[Any]:
+    """Arrays of ones with the same shape and different strides."""
+    yield np.ones((m, n), F32)
+    yield np.ones((n, m), F32).T
+    yield np.ones((m + 3, 2 * n + 4), F32)[:m, :n]
+    yield np.ones((2 * m, n), F32)[::2]
+    yield np.ones((m, n), F32)[::-1, ::-1]
+    if m * n == 0:
+        yield np.lib.stride_tricks.as_strided(np.ones(1, F32), (m, n), (1000, 12))
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_extents_are_those_of_the_shape_not_of_the_strides(config: RunConfig | None) -> None:
+    for m, n in itertools.product((0, 1, 3), (0, 1, 70)):
+        for x in arrays(m, n):
+            seen = np.full(2, -1)
+            assert turned(x, np.zeros((n, m), F32), seen, config=config).shape == (n, m)
+            assert seen.tolist() == [m, n]
+            assert (summed(x, config=config) == n).all()
+            assert (multiplied(x, np.ones((n, 8), F32), config=config) == n).all()
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_an_extent_may_be_asked_for_after_its_tensor_is_written(config: RunConfig | None) -> None:
+    out, seen = np.zeros((5, 8), F32), np.zeros(2, np.int64)
+    assert (counted(out, seen, config=config) == 2).all()
+    assert seen.tolist() == [5, 5]
