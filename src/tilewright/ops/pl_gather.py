@@ -11,7 +11,7 @@ from tilewright.ir.affine import Access, Symbol, as_expr
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.opdef import macro, spelled
-from tilewright.ir.types import ShapedType, TileType, element_count
+from tilewright.ir.types import Shape, ShapedType, TileType, element_count
 from tilewright.ops import access, creation, gather, memory, reduce, scan, shape
 from tilewright.ops import elementwise as E
 from tilewright.ops.adapt import (
@@ -27,6 +27,7 @@ from tilewright.ops.adapt import (
     require_shaped_value,
     require_whole_value,
 )
+from tilewright.ops.extents import same_dims
 from tilewright.ops.pl_elementwise import COMPARISONS
 from tilewright.ops.pl_shape import shaped_type
 from tilewright.ops.rules import GLOBAL_SPACES, require_static
@@ -319,8 +320,17 @@ spelled(gather.take, "pl.paged_gather", "pl.tensor.paged_gather", render=never)(
 def scatter_flat(dst: Value, src: Value, indexes: Value) -> Value:
     """dst with each element of src at the row-major place that its index names."""
     type_ = shaped_type("scatter", "dst", dst)
-    updated = gather.put(flat(dst), indexes, converted(src, type_.dtype), axis=0)
-    return shape.reshape(updated, shape=type_.shape)
+    return put_rows(dst, (element_count(type_.shape),), indexes, converted(src, type_.dtype))
+
+
+def put_rows(dst: Value, rows: Shape, indexes: Value, src: Value) -> Value:
+    """dst with elements, or rows, of its memory seen as `rows` replaced; a tensor is written."""
+    type_ = shaped_type("scatter", "dst", dst)
+    if same_dims(type_.shape, rows):
+        return gather.put(dst, indexes, src, axis=0)
+    updated = gather.put(shape.reshape(dst, shape=rows), indexes, src, axis=0)
+    whole = shape.reshape(updated, shape=type_.shape)
+    return whole if is_tile(dst) else memory.assemble(dst, whole, [0] * type_.rank)
 
 
 def scatter_tile(dst: Any, src: Any, indexes: Any) -> Value:
@@ -384,12 +394,11 @@ def scatter_update(input: Any, *args: Any, **kwargs: Any) -> Value:
     target = require_whole_value("scatter_update", "input", input)
     type_ = shaped_type("scatter_update", "input", target)
     width = type_.shape[-1]
-    rows = shape.reshape(target, shape=(element_count(type_.shape[:-1]), width))
+    rows = (element_count(type_.shape[:-1]), width)
     index = require_whole_value("scatter_update", "index", given["index"])
     count = element_count(shaped_type("scatter_update", "index", index).shape)
     source = converted(require_whole_value("scatter_update", "src", given["src"]), type_.dtype)
-    updated = gather.put(rows, flat(index), shape.reshape(source, shape=(count, width)), axis=0)
-    return shape.reshape(updated, shape=type_.shape)
+    return put_rows(target, rows, flat(index), shape.reshape(source, shape=(count, width)))
 
 
 publish(gather.put, "scatter_update", scatter_update, render=never)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilewright.abi import integer_range
 from tilewright.dtypes import INDEX, DType
@@ -59,10 +59,15 @@ def call_operation(p: FunctionParser, node: ast.Call, function: OpName) -> Any:
         repeated.name = ""
         result = repeated
     if len(p.builder.block.ops) > start + 1 or repeated is not None:
-        p.prune(start, keep=repeated is None)
+        p.prune(start, _several(result), keep=repeated is None)
     if repeated is None:
         write_back(p)
     return result
+
+
+def _several(result: Any) -> Sequence[Value]:
+    """The values that an operation of several results gave."""
+    return cast("tuple[Value, ...]", result) if isinstance(result, tuple) else ()
 
 
 def _is_foreign(given: Any) -> bool:

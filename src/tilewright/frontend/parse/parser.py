@@ -541,20 +541,21 @@ class FunctionParser(Evaluator):
         written = newest.op.span if newest.op is not None else None
         return error.with_note("the write is here", written) if written else error
 
-    def prune(self, start: int, *, keep: bool = True) -> None:
+    def prune(self, start: int, results: Iterable[Value] = (), *, keep: bool = True) -> None:
         """Drops unnamed pure operations since `start` that nothing uses: extents now in a type.
 
-        With `keep` the last is the result, and stays.
+        With `keep` the last stays, as do those that give `results`.
         """
         ops = self.builder.block.ops
         end = len(ops) - keep
         if not any(op.opdef.effect is Effect.PURE and op.operands for op in ops[start:end]):
             return
-        used = {value for op in ops[start:] for value in op.inputs}
+        kept = set(results)
+        used = kept.union(*[op.inputs for op in ops[start:]])
         for position in range(end - 1, start - 1, -1):
             if _is_dead(ops[position], used):
                 del ops[position]
-                used = {value for op in ops[start:] for value in op.inputs}
+                used = kept.union(*[op.inputs for op in ops[start:]])
 
     @contextmanager
     def trial(self) -> Generator[None]:
