@@ -244,12 +244,17 @@ def do_while(condition: nki_tensor) -> Generator[None]:
 
 @nki_op("nl.device_print")
 def device_print(prefix: str, x: Any, *, mask: Any = None, **kwargs: Any) -> None:
-    """Prints a tile while the kernel runs."""
+    """Prints a tile, a number, or a tensor in HBM, each time that a launch comes here.
+
+    It is printed at the end of the launch, in the order in which the kernel came to its prints.
+    """
     ctx = nki_ctx()
     if is_scalar(x):
         splat = creation.splat(operand_value(x, FP32), shape=(1, 1), space=MemorySpace.Sbuf)
         x = ctx.sema.tile(splat)
-    value = tile_value(require_tile(x, "x"), x.root.dtype, mask)
+    if not isinstance(x, nki_tensor) or not x.root.is_hbm:
+        require_tile(x, "x")
+    value = trace_access.fetch(ctx.sema, x, mask, MemorySpace.Sbuf)
     ctx.kernel.print_value(prefix, value)
 
 

@@ -290,6 +290,29 @@ def test_device_print_shows_what_ran_and_nothing_else(capsys: pytest.CaptureFixt
         assert capsys.readouterr().out.splitlines() == ["later [[0.]]"] * 2 + last
 
 
+def test_prints_come_in_the_order_of_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.device_print("x", x[0:1, 0:1])
+        tile = nl.load(x[0:1, 0:1])
+        for _ in nl.sequential_range(2):
+            nl.device_print("a", tile)
+            for _ in nl.sequential_range(2):
+                tile[...] = tile + 1.0
+                nl.device_print("b", tile)
+            nl.device_print("c", tile)
+        nl.device_print("d", tile)
+        nl.store(out, nl.load(x))
+        return out
+
+    kernel(np.zeros((4, 8), np.float32))
+    words = [
+        line.replace("[[", "").replace(".]]", "") for line in capsys.readouterr().out.split("\n")
+    ]
+    assert words[:-1] == ["x 0", "a 0", "b 1", "b 2", "c 2", "a 2", "b 3", "b 4", "c 4", "d 4"]
+
+
 def test_device_print_shows_every_iteration(capsys: pytest.CaptureFixture[str]) -> None:
     @nki.jit
     def kernel(x):

@@ -47,13 +47,16 @@ def is_spec(given: object) -> bool:
 
 @dataclass(frozen=True)
 class Print:
-    """A `device_print`: what stands before the tile, and the number of loops around it.
+    """A `device_print`: what stands before the tile, and which loops are around it.
 
-    `reached` is the output that is not 0 where the statement ran; None where it always does.
+    `number` says where it stands among the prints of the kernel and the loops that have any, whose
+    numbers are `loops`. `reached` is the output that is not 0 where the statement ran; None where
+    it always does.
     """
 
     prefix: str
-    loops: int
+    number: int
+    loops: tuple[int, ...]
     reached: Root | None = None
 
 
@@ -77,6 +80,7 @@ class KernelFunction:
         self.constants: dict[Root, Any] = {}
         self.outputs: list[Root] = []
         self.prints: dict[Root, Print] = {}
+        self._numbers: dict[LoopScope | Root, int] = {}
         self.results: list[Root] = []
         self.returns_tuple = False
         self.axes: list[LoopScope] = []
@@ -160,7 +164,9 @@ class KernelFunction:
             one = creation.full(shape=(1, 1), dtype=INT32, value=1, space=MemorySpace.Sbuf)
             reached = self._kept(one, loops)
         root = self._kept(value, loops)
-        self.prints[root] = Print(prefix, len(loops), reached)
+        around = tuple(self._numbers.setdefault(loop, len(self._numbers)) for loop in loops)
+        number = self._numbers[root] = len(self._numbers)
+        self.prints[root] = Print(prefix, number, around, reached)
 
     def _kept(self, value: Value, loops: Sequence[LoopScope]) -> Root:
         """An output with a tile of every iteration of `loops`."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -310,8 +311,10 @@ class TraceKernel(KernelBase):
             if flags is not None:
                 given[flags].fill(0)
         made.launch(given)
-        for place, (shown, flags) in made.prints.items():
-            show(shown, given[place], None if flags is None else given[flags])
+        show_all(
+            (shown, given[place], None if flags is None else given[flags])
+            for place, (shown, flags) in made.prints.items()
+        )
         results = tuple(given[place] for place in made.results)
         if made.returns_tuple:
             return results
@@ -403,9 +406,16 @@ def poisoned(type_: ShapedType) -> Array:
     return np.full(shape, fill).astype(type_.dtype.numpy)
 
 
-def show(shown: Print, array: Array, reached: Array | None) -> None:
-    """Prints what `device_print` kept: one tile for each iteration that reached it."""
-    kept = np.reshape(array, (-1, *array.shape[shown.loops :]))
-    for place, tile in enumerate(kept):
-        if reached is None or reached.flat[place]:
-            print(shown.prefix, tile)
+def show_all(prints: Iterable[tuple[Print, Array, Array | None]]) -> None:
+    """Prints what every `device_print` kept, in the order in which the kernel came to it."""
+    for _, prefix, tile in sorted(
+        (event for each in prints for event in _shown(*each)), key=operator.itemgetter(0)
+    ):
+        print(prefix, tile)
+
+
+def _shown(shown: Print, array: Array, reached: Array | None) -> Iterator[tuple[Any, str, Array]]:
+    """When, after which prefix, and what: for each iteration that reached the statement."""
+    for index in product(*map(range, array.shape[: len(shown.loops)])):
+        if reached is None or reached[index].any():
+            yield (*zip(shown.loops, index), (shown.number, 0)), shown.prefix, array[index]
