@@ -37,6 +37,7 @@ from tilewright.nki._matmul import (
 )
 from tilewright.nki._operands import (
     free_axes,
+    inside,
     masked_value,
     operand_value,
     operation_name,
@@ -245,7 +246,7 @@ def tensor_tensor_scan(
     """r[i] = (data0[i] <op0> r[i - 1]) <op1> data1[i] along the free elements, from `initial`."""
     names = [operation_name(op, BINARY) for op in (op0, op1)]
     require_same_elements(require_tile(data0, "data0"), require_tile(data1, "data1"))
-    left, right = matrix(data0), matrix(data1)
+    left, right = matrix(inside(data0, "data0", mask)), matrix(inside(data1, "data1", mask))
     start = operand_value(scalar_or_vector(initial, "initial", left), FP32)
     words = [SCAN_WORDS.get(name, "") for name in names]
     if all(words) and not (reverse0 or reverse1):
@@ -296,7 +297,7 @@ def bn_stats(data: nki_tensor, *, mask: Any = None, dtype: Any = None, **kwargs:
 
     Elements where the mask does not hold do not count; of none, all three are 0.
     """
-    plain = matrix(require_tile(data, "data"))
+    plain = matrix(inside(data, "data", mask))
     require_limit(plain, "data", 1, nki_ctx().device.bn_stats_fmax, "free")
     chosen = None if mask is None else masked_tile(mask, data, plain)
     parts = [part for start in (0, 1) for part in _statistics(plain, chosen, start)]
@@ -338,7 +339,7 @@ def bn_aggr(data: nki_tensor, *, mask: Any = None, dtype: Any = None, **kwargs: 
 
     Groups where the mask does not hold do not count.
     """
-    plain = matrix(require_tile(data, "data"))
+    plain = matrix(inside(data, "data", mask))
     if plain.shape[1] % 3:
         wanted = "a multiple of 3"
         fields = {"name": "the free size", "given": plain.shape[1], "supported": wanted}

@@ -25,6 +25,7 @@ from tilewright.frontend.trace.arith import converted_value
 from tilewright.frontend.trace.index import TileIndex
 from tilewright.frontend.trace.indirect import IndirectTile, direct_tile, put_rows, rows_inside
 from tilewright.frontend.trace.loops import SequentialRange
+from tilewright.frontend.trace.masks import without_axes
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.predicates import DynamicScalar
 from tilewright.frontend.trace.tensors import nki_tensor
@@ -40,10 +41,11 @@ from tilewright.nki._enums import nc_version
 from tilewright.nki._enums import oob_mode as oob_modes
 from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._isa_compute import result_dtype_like
-from tilewright.nki._isa_matrix import scratch
+from tilewright.nki._isa_matrix import masked_tile, scratch
 from tilewright.nki._matmul import matrix, require_direct
 from tilewright.nki._memory import filled, require_tensor, skip_outside
 from tilewright.nki._operands import (
+    inside,
     is_scalar,
     masked_value,
     operand_value,
@@ -158,7 +160,7 @@ def range_select(
     The index counts free elements from `range_start`; bounds are FP32 vectors by partition.
     """
     require_instruction("range_select")
-    plain = matrix(require_tile(on_true_tile, "on_true_tile"))
+    plain = matrix(inside(on_true_tile, "on_true_tile", mask))
     index = free_positions(plain, range_start)
     links = [
         apply(operation_name(op, COMPARED), index, _bound(bound, name, plain))
@@ -230,10 +232,10 @@ def select_reduce(
     **kwargs: Any,
 ) -> None:
     """dst = on_true where the predicate is nonzero, on_false elsewhere; optionally its maximum."""
-    plain = matrix(require_tile(on_true, "on_true"))
+    plain = matrix(inside(on_true, "on_true", mask))
     require_same_elements(on_true, require_tile(predicate, "predicate"))
     require_dtypes(predicate, "predicate", SELECTING)
-    truth = as_bool(tile_value(matrix(predicate), predicate.root.dtype))
+    truth = as_bool(tile_value(matrix(inside(predicate, "predicate", mask)), predicate.root.dtype))
     truth = ew.not_(truth) if reverse_pred else truth
     other = operand_value(scalar_or_vector(on_false, "on_false", plain), FP32)
     picked = ew.select(truth, tile_value(plain, FP32), other)
@@ -413,14 +415,14 @@ def runs(order: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
 @nki_op("nisa.max8")
 def max8(*, src: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any) -> nki_tensor:
     """The 8 largest free elements of each partition, in descending order; NaN is the largest."""
-    plain = matrix(require_tile(src, "src"))
+    plain = matrix(inside(src, "src", mask))
     if not src.root.dtype.is_float():
         fields = {"given": src.dtype, "target": nki_ctx().device.name}
         raise refusal(UNSUPPORTED_DTYPES, op="max8", name="src", **fields)
     if not 8 <= plain.shape[1] <= 16384:
         fields = {"name": "the free size", "given": plain.shape[1], "supported": "8 to 16384"}
         raise refusal(VALID_SIZE, op="max8", **fields)
-    value, index = tile_value(plain, FP32), free_positions(plain)
+    value, index = _searched(plain, src, mask, float("-inf")), free_positions(plain)
     found: list[Value] = []
     for _ in range(8):
         largest = reduce_axes("maximum", value, (1,))
@@ -428,7 +430,17 @@ def max8(*, src: nki_tensor, mask: Any = None, dtype: Any = None, **kwargs: Any)
         is_largest = ew.or_(ew.eq(value, largest), ew.ne(value, value))
         first = first_position(is_largest, index)
         value = ew.select(ew.eq(index, first), number(value, float("-inf")), value)
-    return result_tile(shape.concat(tuple(found), axis=1), result_dtype(dtype, src), mask)
+    rows = without_axes(mask, src.ndim, range(1, src.ndim), keepdims=False)
+    return result_tile(shape.concat(tuple(found), axis=1), result_dtype(dtype, src), rows)
+
+
+def _searched(plain: nki_tensor, data: nki_tensor, mask: Any, other: float) -> Value:
+    """The elements of an operand as a matrix; `other` where the mask does not hold."""
+    value = tile_value(plain, FP32)
+    if mask is None:
+        return value
+    holds = tile_value(masked_tile(mask, data, plain), BOOL)
+    return ew.select(holds, value, number(value, other))
 
 
 def first_position(holds: Value, index: Value) -> Value:
@@ -445,8 +457,8 @@ def nc_find_index8(
 
     The positions are uint32, or uint16.
     """
-    plain = matrix(require_tile(data, "data"))
-    value, index = tile_value(plain, FP32), free_positions(plain)
+    plain = matrix(inside(data, "data", mask))
+    value, index = _searched(plain, data, mask, float("nan")), free_positions(plain)
     wanted = require_dtype(dtype) if dtype is not None else UINT32
     require_supported(wanted, "dtype", (UINT32, UINT16))
     found = [_find(value, index, column) for column in _columns8(vals)]
@@ -454,7 +466,8 @@ def nc_find_index8(
     known = ew.cast(places, dtype=wanted)
     missing = ew.eq(places, number(places, float("inf")))
     everything = (1 << wanted.bits) - 1
-    return result_tile(ew.select(missing, number(known, everything), known), wanted, mask)
+    rows = without_axes(mask, data.ndim, range(1, data.ndim), keepdims=False)
+    return result_tile(ew.select(missing, number(known, everything), known), wanted, rows)
 
 
 def _columns8(vals: nki_tensor) -> list[Value]:
@@ -481,8 +494,8 @@ def nc_match_replace8(
     **kwargs: Any,
 ) -> nki_tensor:
     """`data` with the first occurrence of each of 8 values replaced by `imm`."""
-    plain = matrix(require_tile(data, "data"))
-    value, index = tile_value(plain, FP32), free_positions(plain)
+    plain = matrix(inside(data, "data", mask))
+    value, index = _searched(plain, data, mask, float("nan")), free_positions(plain)
     places: list[Value] = []
     for column in _columns8(vals):
         place = _find(value, index, column)

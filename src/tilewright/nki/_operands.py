@@ -75,6 +75,14 @@ def tile_value(x: nki_tensor, dtype: DType, mask: Any = None) -> Value:
     return converted_value(trace_access.read_operand(nki_ctx().sema, x, mask), dtype)
 
 
+def inside(x: Any, name: str, mask: Any) -> nki_tensor:
+    """The tile `x`, or what the mask leaves of it, where it has elements outside its tensor."""
+    sema, tile = nki_ctx().sema, require_tile(x, name)
+    if not trace_access.leaves_its_tensor(sema, tile, mask):
+        return tile
+    return sema.tile(trace_access.read_operand(sema, tile, mask))
+
+
 def operand_value(x: Any, dtype: DType, mask: Any = None) -> Value:
     """A tile or a number as a value of `dtype`."""
     return value_of(nki_ctx().sema, x, dtype, mask)

@@ -197,14 +197,15 @@ def read_operand(sema: Sema, tensor: nki_tensor, mask: Any) -> Value:
     operand itself leaves its tensor.
     """
     require_on_chip(tensor)
-    if (
-        mask is None
-        or tensor.is_whole
-        or not fits(mask, tensor.shape)
-        or in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape)
-    ):
-        return fetch(sema, tensor, None, tensor.root.space)
-    return fetch(sema, tensor, mask, tensor.root.space)
+    needed = mask if leaves_its_tensor(sema, tensor, mask) else None
+    return fetch(sema, tensor, needed, tensor.root.space)
+
+
+def leaves_its_tensor(sema: Sema, tensor: nki_tensor, mask: Any) -> bool:
+    """True for a view with elements outside of its tensor, which `mask` may leave out."""
+    if mask is None or tensor.is_whole or not fits(mask, tensor.shape):
+        return False
+    return not in_bounds(tensor.access.masked(*sema.ctx.facts()), tensor.root.shape)
 
 
 def require_on_chip(tensor: nki_tensor) -> None:
