@@ -55,9 +55,3 @@ def note_bypass(reason: str) -> None:
     with _lock:
         now = _current[0]
         _current[0] = replace(now, bypasses=now.bypasses + 1, last_bypass_reason=reason)
-
-
-def reset_stats() -> None:
-    """Starts counting again."""
-    with _lock:
-        _current[0] = CacheStats()

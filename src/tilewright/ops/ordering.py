@@ -17,13 +17,11 @@ from tilewright.ops.loop import VIRTUAL_LANES
 ACCUMULATORS = 4
 
 
-def ordered_sum(x: Any) -> Any:
-    """Sum over the last axis in lane order; FP16 and BF16 accumulate in FP32, rounded once."""
-    return folded(x, np.add, 0, (-1,))
-
-
 def folded(x: Any, ufunc: np.ufunc, identity: int, axes: tuple[int, ...]) -> Any:
-    """`x` folded by `ufunc` (add or multiply) over `axes`, in the fixed order."""
+    """`x` folded by `ufunc` (add or multiply) over `axes`, in the fixed order.
+
+    FP16 and BF16 accumulate in FP32 and are rounded once.
+    """
     x = np.asarray(x)
     dtype = x.dtype
     wide = x.astype(np.float32) if is_half(dtype) else x

@@ -12,7 +12,6 @@ from tilewright.errors import ScopeIsolationError, TilewrightError
 from tilewright.frontend.parse.parser import FunctionParser, Poison
 from tilewright.frontend.values import is_number
 from tilewright.ir.core import Block, Operation, Value
-from tilewright.ir.types import Type
 from tilewright.ops import control
 from tilewright.source import Span
 
@@ -95,11 +94,6 @@ def _header_end(node: ast.stmt) -> ast.expr | None:
             return item.context_expr
         case _:
             return None
-
-
-def types_of(values: Iterable[Value]) -> tuple[Type, ...]:
-    """The types of some values."""
-    return tuple(value.type for value in values)
 
 
 TASKS = ("submit", "task")

@@ -274,7 +274,6 @@ class WhileLoop:
     def __init__(self, ctx: TraceContext) -> None:
         self.ctx = ctx
         self.scope: WhileScope | None = None
-        self.is_closed = False
 
     def test(self, condition: Any) -> bool:
         """Whether to trace the body (again)."""
