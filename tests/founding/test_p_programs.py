@@ -91,7 +91,7 @@ def make(flag):
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="classes know their line from 3.13 on")
 def test_p_158_definitions_that_cannot_be_told_apart_are_refused_with_every_line() -> None:
-    with pytest.raises(ParserSyntaxError, match="lines 6, 10 of <p158>") as caught:
+    with pytest.raises(ParserSyntaxError, match="candidates at lines 6, 10 of <p158>") as caught:
         run_text(AMBIGUOUS, "<p158>")["make"](True)
     assert "distinct names" in str(caught.value.hint)
 

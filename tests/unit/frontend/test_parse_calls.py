@@ -11,7 +11,6 @@ from tilewright.errors import (
     DTypeMismatch,
     InvalidOperationError,
     ParserSyntaxError,
-    ParserTypeError,
     ShapeMismatch,
     TilewrightError,
 )
@@ -96,77 +95,7 @@ def test_a_part_of_an_output_is_written_in_place() -> None:
     np.testing.assert_array_equal(out, x)
 
 
-def test_an_outside_function_joins_the_program_once_under_its_own_name() -> None:
-    @pl.program
-    class M:
-        @pl.function
-        def one(self, x: T64) -> T64:
-            y: T64 = alias(x)
-            return y
-
-        @pl.function
-        def two(self, x: T64) -> T64:
-            y: T64 = soft(x)
-            z: T64 = alias(y)
-            return z
-
-    assert sorted(M.functions) == ["one", "soft", "two"]
-    assert calls(settled(M)) == ["soft"] * 3
-
-
-def test_an_outside_function_brings_those_it_calls() -> None:
-    @pl.function
-    def outer(x: T64) -> T64:
-        return pl.mul(soft(x), 2.0)
-
-    @pl.program
-    class M:
-        @pl.function
-        def main(self, x: T64) -> T64:
-            return outer(x)
-
-    assert list(M.functions) == ["soft", "outer", "main"]
-    x = array(64)
-    np.testing.assert_allclose(execute(M, x), np.exp(x) * 2, rtol=1e-6)
-
-
-def test_an_outside_function_must_not_share_a_name() -> None:
-    with pytest.raises(ParserSyntaxError, match="'soft' conflicts with program function 'soft'"):
-
-        @pl.program
-        class A:
-            @pl.function
-            def soft(self, x: T64) -> T64:
-                return x
-
-            @pl.function
-            def main(self, x: T64) -> T64:
-                return alias(x)
-
-    def another() -> Any:
-        @pl.function
-        def soft(x: T64) -> T64:
-            return x
-
-        return soft
-
-    other = another()
-    with pytest.raises(ParserSyntaxError, match="Conflicting external functions"):
-
-        @pl.program
-        class B:
-            @pl.function
-            def main(self, x: T64) -> T64:
-                return other(alias(x))
-
-
-def test_arguments_are_counted_and_typed() -> None:
-    with pytest.raises(ParserTypeError, match=r"'soft' expects 1 argument\(s\), got 2"):
-
-        @pl.function
-        def f(x: T64) -> T64:
-            return soft(x, x)
-
+def test_arguments_are_typed() -> None:
     with pytest.raises(
         ShapeMismatch, match=r"parameter 'x': expects shape dimension 0 = 64, got 32"
     ):
@@ -230,45 +159,10 @@ def test_an_unknown_method_is_refused_with_the_nearest() -> None:
     assert caught.value.hint == "Did you mean 'kernel'?"
 
 
-def factory(SCALE: float) -> Program:
-    @pl.inline
-    def scale(x: T64) -> T64:
-        r: T64 = pl.mul(x, SCALE)
-        return r
-
-    @pl.inline
-    def twice(x: T64) -> T64:
-        a: T64 = scale(x)
-        return scale(a)
-
-    @pl.program
-    class M:
-        @pl.function
-        def main(self, x: T64) -> T64:
-            y: T64 = twice(x)
-            return scale(y)
-
-    return M
-
-
-def test_an_inline_helper_is_expanded_at_each_call_with_its_own_names() -> None:
-    program = factory(4.0)
-    assert list(program.functions) == ["main"]
-    x = array(64)
-    np.testing.assert_array_equal(execute(program, x), x * 64)
-    assert settled(program).as_python().count("4.0") == 3
-
-
-def test_an_inline_helper_takes_exactly_its_arguments() -> None:
+def test_arguments_of_an_inline_helper_are_typed() -> None:
     @pl.inline
     def keep(x: T64) -> T64:
         return x
-
-    with pytest.raises(ParserTypeError, match=r"expects 1 argument\(s\), got 2"):
-
-        @pl.function
-        def f(x: T64) -> T64:
-            return keep(x, x)
 
     with pytest.raises(ShapeMismatch, match="inline function 'keep': parameter 'x'"):
 

@@ -1,7 +1,6 @@
 """Programs are read from the class statement that made the class."""
 
 import linecache
-import sys
 from typing import Any
 
 import pytest
@@ -9,46 +8,9 @@ import pytest
 import tilewright.language as pl
 from tilewright.errors import ParserError, ParserSyntaxError
 from tilewright.frontend.decorators import PendingMethod
-from tilewright.ir.core import Program
 from unit.frontend.parsed_kernels import settled
 
 T8 = pl.Tensor[[8], pl.FP32]
-
-
-def make(case: str, scale: float = 7.0) -> Program:
-    if case == "add":
-
-        @pl.program
-        class Prog:
-            @pl.function
-            def main(self, x: T8) -> T8:
-                return pl.add(x, 1.0)
-
-        return Prog
-    if case == "free":
-
-        @pl.program
-        class Prog:  # type: ignore[no-redef]
-            @pl.function
-            def main(self, x: T8) -> T8:
-                return pl.mul(x, scale)
-
-        return Prog
-
-    @pl.program
-    class Prog:  # type: ignore[no-redef]
-        @pl.function
-        def main(self, x: T8) -> T8:
-            return pl.mul(x, 3.0)
-
-    return Prog
-
-
-def test_same_named_classes_are_read_from_their_own_bodies() -> None:
-    assert "pl.add(x, 1.0)" in make("add").as_python()
-    assert "pl.mul(x, 3.0)" in make("mul").as_python()
-    assert "11.0" in make("free", 11.0).as_python()
-    assert "7.0" in make("free").as_python()
 
 
 def test_a_program_keeps_its_name_and_functions_in_order_of_need() -> None:
@@ -66,47 +28,6 @@ def test_a_program_keeps_its_name_and_functions_in_order_of_need() -> None:
 
     assert (Model.name, list(Model.functions)) == ("Model", ["main"])
     assert settled(Model).as_python().startswith("# pypto.program: Model\n")
-
-
-def test_a_program_in_exec_d_source_with_a_linecache_entry_is_read() -> None:
-    text = (
-        "import tilewright.language as pl\n"
-        "@pl.program\n"
-        "class P:\n"
-        "    @pl.function\n"
-        "    def main(self, x: pl.Tensor[[8], pl.FP32]) -> pl.Tensor[[8], pl.FP32]:\n"
-        "        return pl.exp(x)\n"
-    )
-    linecache.cache["<cell 7>"] = (len(text), None, text.splitlines(keepends=True), "<cell 7>")
-    names: dict[str, Any] = {}
-    exec(compile(text, "<cell 7>", "exec"), names)
-    assert isinstance(names["P"], Program)
-
-
-AMBIGUOUS = """
-import tilewright.language as pl
-def make(flag):
-    if flag:
-        @pl.program
-        class Prog:
-            "one"
-        return Prog
-    @pl.program
-    class Prog:
-        "two"
-    return Prog
-"""
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="classes know their line from 3.13 on")
-def test_programs_that_cannot_be_told_apart_are_refused_naming_every_line() -> None:
-    lines = AMBIGUOUS.splitlines(keepends=True)
-    linecache.cache["<two>"] = (len(AMBIGUOUS), None, lines, "<two>")
-    names: dict[str, Any] = {}
-    exec(compile(AMBIGUOUS, "<two>", "exec"), names)
-    with pytest.raises(ParserSyntaxError, match="candidates at lines 6, 10 of <two>") as caught:
-        names["make"](True)
-    assert "distinct names" in str(caught.value.hint)
 
 
 def test_postponed_annotations_see_the_locals_around_the_class() -> None:
