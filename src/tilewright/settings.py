@@ -111,9 +111,9 @@ def path(name: str, meaning: str) -> Setting[str | None]:
     return Setting[str | None](name, None, "a path", _path, meaning)
 
 
-def text(name: str, meaning: str) -> Setting[str]:
+def text(name: str, meaning: str, published: str = "") -> Setting[str]:
     """A setting that is any text; empty counts as not set."""
-    return Setting(name, "", "a text", str, meaning)
+    return Setting(name, "", "a text", str, meaning, published)
 
 
 def level(name: str, default: str, names: tuple[str, ...], meaning: str) -> Setting[str]:
@@ -151,4 +151,10 @@ COMPARE = switch("COMPARE", "run the interpreter beside compiled code, and compa
 BACKTRACE = switch("BACKTRACE", "show our frames in tracebacks", published="PTO_BACKTRACE")
 CXX = text("CXX", "the compiler of external C++ kernels")
 FAST_LAUNCH = flag("FAST_LAUNCH", True, "use the native entry stub where it is known to work")
+SIMULATOR = switch("SIMULATOR", "run traced kernels in the interpreter", published="NKI_SIMULATOR")
+PLATFORM_TARGET = text(
+    "PLATFORM_TARGET",
+    "the device whose limits traced kernels keep, whatever they say themselves",
+    published="NEURON_PLATFORM_TARGET_OVERRIDE",
+)
 TARGET_ISA = text("TARGET_ISA", "an instruction set to compile for, of those this machine runs")

@@ -8,6 +8,7 @@ from dataclasses import fields
 from types import FunctionType
 from typing import Any, cast, overload
 
+from tilewright import settings
 from tilewright.frontend.trace.kernel import Prepare
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.nki._kernel import TraceKernel
@@ -28,7 +29,8 @@ def jit(func: Any = None, mode: str = "auto", **kwargs: Any) -> Any:
 
     Keywords that are options of a trace (`predicated_if`, `check_return_consistency`,
     `builtin_range`, `platform_target`, `kernel_return`, `enable_cache`) are taken as such; others
-    are recorded.
+    are recorded. `TILEWRIGHT_SIMULATOR=1` makes every kernel a simulated one, and
+    `TILEWRIGHT_PLATFORM_TARGET` is the target of each.
     Raises ValueError for an unknown mode.
     """
     if mode not in MODES:
@@ -56,7 +58,7 @@ def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) 
 
 def preparing(opts: CompileOpts, *, simulated: bool = False) -> Prepare:
     """What makes traced programs ready to run, under the options of their trace."""
-    if simulated:
+    if simulated or settings.SIMULATOR.read():
         return interpret
     kept = opts.enable_cache
     return prepare if kept is None else functools.partial(prepare, enable_cache=kept)
@@ -68,6 +70,8 @@ def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
     base = given.pop("opts", base)
     options = {name: getattr(base, name) for name in OPTION_NAMES}
     options.update({name: value for name, value in given.items() if name in OPTION_NAMES})
+    options["platform_target"] = settings.PLATFORM_TARGET.read() or options["platform_target"]
+    options["checked"] = options["checked"] or settings.SIMULATOR.read()
     extra = tuple((k, repr(v)) for k, v in sorted(given.items()) if k not in OPTION_NAMES)
     return CompileOpts(**options, extra=(*base.extra, *extra))
 

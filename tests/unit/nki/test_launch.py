@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright.nki as nki
+import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
 import tilewright.nki.typing as nt
 from tilewright.nki._kernel import TraceKernel
@@ -260,3 +261,47 @@ def test_a_rebound_global_forces_a_new_trace_of_a_form_too(monkeypatch: pytest.M
         np.testing.assert_array_equal(kernel(X, 3), X * 6)
     monkeypatch.setitem(globals(), "FACTOR", 5.0)
     np.testing.assert_array_equal(kernel(X, 3), X * 15)
+
+
+@nki.dont_trace
+def half_written(x: Any) -> Any:
+    return nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+
+
+def writes_half(x):
+    out = half_written(x)
+    nl.store(out[0], nl.load(x))
+    return out
+
+
+@pytest.mark.parametrize("variable", ["TILEWRIGHT_SIMULATOR", "NKI_SIMULATOR"])
+@pytest.mark.parametrize("make", [nki.jit, nki.FrameworkKernel])
+def test_a_variable_makes_every_kernel_a_simulated_one(
+    variable: str, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    result = make(writes_half)(np.ones((4, 8), np.float32))
+    assert (result[0] == 1).all() and np.isnan(result[1]).all()
+
+
+@pytest.mark.parametrize(
+    "variable", ["TILEWRIGHT_PLATFORM_TARGET", "NEURON_PLATFORM_TARGET_OVERRIDE"]
+)
+def test_a_variable_says_the_target_of_every_kernel(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generations: list[Any] = []
+
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        generations.append(nisa.get_nc_version())
+        nl.store(out, nl.load(x))
+        return out
+
+    for name, given in (("gen2", "trn2"), ("trn3", "trn1")):
+        monkeypatch.setenv(variable, name)
+        nki.jit(kernel, platform_target=given)(np.ones((4, 8), np.float32))
+    monkeypatch.delenv(variable)
+    nki.jit(kernel)(np.ones((4, 8), np.float32))
+    versions = nisa.nc_version
+    assert generations == [versions.gen2, versions.gen4, versions.gen3]
