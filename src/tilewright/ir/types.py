@@ -197,6 +197,15 @@ def _product(shape: Shape) -> Dim:
     return total
 
 
+def with_view(type_: Type) -> Type:
+    """The type of a tensor or tile with the view that it has where it says none."""
+    if isinstance(type_, TensorType) and type_.view is None:
+        return replace(type_, view=TensorView())
+    if isinstance(type_, TileType) and type_.view is None:
+        return replace(type_, view=TileView())
+    return type_
+
+
 def render_dims(dims: Shape) -> str:
     """`[64, 2 * M]`."""
     return f"[{', '.join(map(str, dims))}]"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tilewright.ir.affine import Symbol
@@ -22,31 +23,40 @@ from tilewright.ir.printing.printer import Printer
 from tilewright.ir.types import Type, render_type
 
 MODULE = "tilewright.language"
+MakePrinter = Callable[..., Printer]
 
 
-def python_print(node: Any, prefix: str = "pl", concise: bool = False, format: bool = True) -> str:
+def python_print(
+    node: Any,
+    prefix: str = "pl",
+    concise: bool = False,
+    format: bool = True,
+    explicit_layout: bool = False,
+) -> str:
     """`node` as Python text under module alias `prefix`.
 
     `concise` omits the types of intermediate values; signatures keep theirs. `format` hands the
-    text to the callback of `register_format_callback`, if there is one.
+    text to the callback of `register_format_callback`, if there is one. `explicit_layout` spells
+    out the views of tensors and tiles that have none of their own.
     """
-    text = text_of(node, prefix, concise)
+    text = text_of(node, prefix, concise, explicit_layout)
     return formatted(text) if format else text
 
 
-def text_of(node: Any, prefix: str, concise: bool) -> str:
+def text_of(node: Any, prefix: str, concise: bool, explicit_layout: bool = False) -> str:
     """What `python_print` gives, before any callback."""
+    make = partial(Printer, prefix, concise=concise, explicit_layout=explicit_layout)
     match node:
         case Program():
-            return _print_program(node, prefix, concise)
+            return _print_program(node, prefix, make)
         case Function():
-            return _print_functions({node.name: node}, prefix, concise, receiver="")
+            return _print_functions({node.name: node}, prefix, make, receiver="")
         case Type():
-            return render_type(node, prefix)
+            return make().type(node)
         case Value():
             return node.name or "_"
         case Operation() | Block():
-            return _print_part(node, prefix, concise)
+            return _print_part(node, make())
         case _:
             raise TypeError(f"cannot print a {type(node).__name__}")
 
@@ -56,8 +66,7 @@ def python_print_type(type_: Type, prefix: str = "pl") -> str:
     return render_type(type_, prefix)
 
 
-def _print_part(node: Operation | Block, prefix: str, concise: bool) -> str:
-    printer = Printer(prefix, concise=concise)
+def _print_part(node: Operation | Block, printer: Printer) -> str:
     block = node if isinstance(node, Block) else Block(ops=[*_expressions(node), node])
     for value in _outer_values(block):
         printer.names.alias(value, printer.names.fresh(value.name or "t"))
@@ -90,8 +99,8 @@ def _outer_values(block: Block) -> list[Value]:
     return list(outer)
 
 
-def _print_program(program: Program, prefix: str, concise: bool) -> str:
-    text = _print_functions(program.functions, prefix, concise, receiver="self", name=program.name)
+def _print_program(program: Program, prefix: str, make: MakePrinter) -> str:
+    text = _print_functions(program.functions, prefix, make, receiver="self", name=program.name)
     head = [f"# pypto.program: {program.name}", f"import {MODULE} as {prefix}"]
     if "pld." in text and re.search(r"\bpld\.", text):
         head.append(f"import {MODULE}.distributed as pld")
@@ -99,12 +108,17 @@ def _print_program(program: Program, prefix: str, concise: bool) -> str:
 
 
 def _print_functions(
-    functions: Mapping[str, Function], prefix: str, concise: bool, *, receiver: str, name: str = ""
+    functions: Mapping[str, Function],
+    prefix: str,
+    make: MakePrinter,
+    *,
+    receiver: str,
+    name: str = "",
 ) -> str:
     free: dict[Symbol, str] = {}
     chunks: list[list[str]] = []
     for function in functions.values():
-        printer = Printer(prefix, concise=concise, receiver=receiver)
+        printer = make(receiver=receiver)
         printer.names.share(free)
         printer.comments = Comments(function.body_text)
         _print_function(function, printer)

@@ -32,6 +32,7 @@ from tilewright.ir.types import (
     render_tensor_view,
     render_tile_view,
     render_type,
+    with_view,
 )
 
 INDENT = "    "
@@ -46,9 +47,17 @@ class Printer(AttrRenderer):
     keeps the order of operations; constants always nest; everything else is a statement of its own.
     """
 
-    def __init__(self, prefix: str = "pl", *, concise: bool = False, receiver: str = "") -> None:
+    def __init__(
+        self,
+        prefix: str = "pl",
+        *,
+        concise: bool = False,
+        explicit_layout: bool = False,
+        receiver: str = "",
+    ) -> None:
         self.prefix = prefix
         self.concise = concise
+        self.explicit_layout = explicit_layout
         self.receiver = receiver
         self.names = NameTable()
         self.lines: list[str] = []
@@ -147,6 +156,8 @@ class Printer(AttrRenderer):
 
     def _type(self, type_: Type) -> str:
         renamed = self._renamed(type_)
+        if self.explicit_layout:
+            renamed = with_view(renamed)
         if isinstance(renamed, TensorView):
             return render_tensor_view(renamed, self.prefix)
         if isinstance(renamed, TileView):
