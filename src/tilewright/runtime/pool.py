@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import math
 import os
 import threading
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 from tilewright import settings
 from tilewright.locks import make_lock
@@ -27,21 +29,41 @@ from tilewright.runtime.records import POOL, POOL_SIZE
 
 _SPIN = 2000
 _MAX_WORKERS = 255
-_CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+"""Microseconds of processor time, and in how many, of control groups of version 2 and 1."""
 
 
 def available_processors() -> int:
-    """Processors this process may use: its affinity, and its control group's quota."""
+    """Processors this process may use: its affinity, and the quotas of its control groups."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(count or 1, _quota()))
+    return max(1, int(min([count or 1, *map(_quota, _control_groups())])))
 
 
-def _quota() -> int:
+def _control_groups() -> Iterator[Path]:
+    """Those that may limit this process, each with the groups around it."""
     try:
-        allowed, period = _CGROUP_QUOTA.read_text().split()
-        return max(1, int(allowed) // int(period))
-    except (OSError, ValueError):
-        return _MAX_WORKERS + 1
+        lines = _OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        own = PurePosixPath(group)
+        for each in (own, *own.parents):
+            yield _CGROUPS / ("cpu" if controllers else "") / each.relative_to("/")
+
+
+def _quota(group: Path) -> float:
+    """How many processors' time a control group grants."""
+    for names in _QUOTA_FILES:
+        try:
+            allowed, period = " ".join((group / name).read_text() for name in names).split()
+            return int(allowed) / int(period) if int(allowed) > 0 else math.inf
+        except (OSError, ValueError):  # not this version, or "max"
+            continue
+    return math.inf
 
 
 class Pool:

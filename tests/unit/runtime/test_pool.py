@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -321,3 +322,42 @@ def test_exiting_with_a_pool_is_quiet() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+QUOTAS = {
+    "none": ({}, 64),
+    "no limit": ({"cpu.max": "max 100000"}, 64),
+    "of its own group": ({"app/inner/cpu.max": "250000 100000"}, 2),
+    "of a group around it": (
+        {"app/inner/cpu.max": "max 100000", "app/cpu.max": "300000 100000"},
+        3,
+    ),
+    "the smallest": ({"app/inner/cpu.max": "400000 100000", "cpu.max": "150000 100000"}, 1),
+    "less than one processor": ({"cpu.max": "50000 100000"}, 1),
+    "of version 1": (
+        {"cpu/app/inner/cpu.cfs_quota_us": "500000", "cpu/app/inner/cpu.cfs_period_us": "100000"},
+        5,
+    ),
+    "no limit of version 1": (
+        {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+        64,
+    ),
+    "unreadable": ({"cpu.max": "nonsense"}, 64),
+}
+
+
+@pytest.mark.parametrize("files, wanted", QUOTAS.values(), ids=QUOTAS)
+def test_quotas_of_control_groups_bound_the_threads(
+    files: dict[str, str], wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    own = tmp_path / "own"
+    own.write_text("3:memory:/elsewhere\n2:cpu,cpuacct:/app/inner\n0::/app/inner\n")
+    monkeypatch.setattr(pool, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(pool, "_OWN_CGROUPS", own)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    assert available_processors() == wanted
+    own.unlink()
+    assert available_processors() == 64
