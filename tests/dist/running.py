@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tilewright import interp, ir
 from tilewright.interp import Interpreter
@@ -59,3 +61,16 @@ def array(*shape: int, seed: int = 0) -> Any:
 def zeros(*shape: int) -> Any:
     """Where results go."""
     return np.zeros(shape, np.float32)
+
+
+Run = Callable[..., object]
+
+
+def each_of(ways: tuple[Run, ...]) -> Any:
+    """A fixture: each of some ways to run a program; all give the same."""
+
+    @pytest.fixture(params=ways, ids=lambda way: way.__name__)
+    def run(request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    return run

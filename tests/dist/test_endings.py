@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.language.distributed as pld
-from dist.running import RUNNERS, array, compiled, run, zeros
+from dist.running import RUNNERS, Run, array, compiled, run, zeros
 from dist.test_groups import mixed
 from dist.test_ranks import Ring
 from tilewright import errors, ir
@@ -26,7 +26,6 @@ from tilewright.runtime import DistributedConfig, hands
 
 ROWS = pl.Tensor[[64, 16], pl.FP32]
 HOST, ORCHESTRATOR, CORE = pl.Level.HOST, pl.Role.Orchestrator, pl.FunctionType.InCore
-Run = Callable[..., object]
 
 
 def program(function: Any) -> ir.Program:

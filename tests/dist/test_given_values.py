@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 import tilewright.language as pl
-from dist.running import RUNNERS, array, zeros
+from dist.running import RUNNERS, Run, array, each_of, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock
 
@@ -18,14 +15,9 @@ ROW = pl.Tensor[[1, 16], pl.FP32]
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
 ORCHESTRATION = pl.FunctionType.Orchestration
 CORE = pl.Level.CORE_GROUP
-Run = Callable[..., object]
 
 
-@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.__name__)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Each way to run a program; all give the same."""
-    way: Any = request.param
-    return way
+run = each_of(RUNNERS)
 
 
 @pl.program

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 import tilewright.language as pl
-from dist.running import RUNNERS, array, zeros
+from dist.running import RUNNERS, Run, array, each_of, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock, RuntimeShapeMismatch
 
 T = pl.Tensor[[16, 16], pl.FP32]
-Run = Callable[..., object]
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
 
 
-@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.__name__)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Each way to run a program; all give the same."""
-    way: Any = request.param
-    return way
+run = each_of(RUNNERS)
 
 
 def mixed(frees: bool, rounds: int = 4, slots: int = 2) -> ir.Program:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright.language as pl
-from dist.running import RUNNERS, array, zeros
+from dist.running import RUNNERS, Run, array, each_of, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock, IndexOutOfBounds, RuntimeShapeMismatch
 
@@ -18,14 +17,9 @@ ROWS = pl.Tensor[[64, 16], pl.FP32]
 IDS = pl.Tensor[[4], pl.INT32]
 COUNT = pl.Tensor[[1], pl.INT32]
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
-Run = Callable[..., object]
 
 
-@pytest.fixture(params=RUNNERS, ids=lambda runner: runner.__name__)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Each way to run a program; all give the same."""
-    way: Any = request.param
-    return way
+run = each_of(RUNNERS)
 
 
 def alone(function: Any) -> ir.Program:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.language.distributed as pld
-from dist.running import RANKED, array, zeros
+from dist.running import RANKED, Run, array, each_of, zeros
 from dist.running import run as interpreted
 from dist.test_ranks import ONE, TWO, S, W
 from tilewright import ir
@@ -20,14 +19,7 @@ from tilewright.errors import Deadlock, IndexOutOfBounds
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
 
 
-Run = Callable[..., object]
-
-
-@pytest.fixture(params=RANKED, ids=lambda runner: runner.__name__)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Each way to run a program; all give the same."""
-    way: Any = request.param
-    return way
+run = each_of(RANKED)
 
 
 @pl.program

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 import tilewright.language as pl
 import tilewright.language.distributed as pld
-from dist.running import RANKED, array, zeros
+from dist.running import RANKED, Run, array, each_of, zeros
 from tilewright import ir
 from tilewright.errors import Deadlock, IndexOutOfBounds
 
@@ -21,14 +20,7 @@ ONE = pl.Tensor[[1, 64], pl.FP32]
 TWO = pl.Tensor[[2, 1, 64], pl.FP32]
 
 
-Run = Callable[..., object]
-
-
-@pytest.fixture(params=RANKED, ids=lambda runner: runner.__name__)
-def run(request: pytest.FixtureRequest) -> Run:
-    """Each way to run a program; all give the same."""
-    way: Any = request.param
-    return way
+run = each_of(RANKED)
 
 
 @pl.program
