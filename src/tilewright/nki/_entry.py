@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from types import FunctionType
 from typing import Any, cast, overload
 
 from tilewright import settings
+from tilewright.devices import ALIASES, DEVICES
+from tilewright.errors.nki import NKITypeError, NKIValueError
+from tilewright.frontend.trace.grid import as_grid
 from tilewright.frontend.trace.kernel import Prepare
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._launch import interpret, prepare
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "builtin_range": ("unroll", "sequential"),
+    "platform_target": (*DEVICES, *ALIASES),
+    "enable_cache": (None, True, False),
+}
+"""Values of options that are not True or False."""
 OPTION_NAMES = tuple(sorted({each.name for each in fields(CompileOpts)} - {"grid", "extra"}))
 
 
@@ -46,14 +56,35 @@ def make_kernel(func: Any, options: dict[str, Any], *, simulated: bool = False) 
     A simulated kernel is run by the interpreter, which follows the same order of operations, and
     its outputs show which elements it leaves unwritten.
     """
+    if isinstance(func, staticmethod):
+        inner = cast("staticmethod[..., Any]", func).__func__
+        return cast(TraceKernel, staticmethod(make_kernel(inner, options, simulated=simulated)))
+    func = func.kernel if isinstance(func, WrappedKernel) else func
     kernel = func if isinstance(func, TraceKernel) else None
-    function = cast(FunctionType, func if kernel is None else kernel.function)
+    function = require_function(func) if kernel is None else kernel.function
     if simulated:
         options = {**options, "checked": True}
     options = {**getattr(function, "nki_options", {}), **options}
     opts = with_keywords(CompileOpts() if kernel is None else kernel.opts, options)
     grid = () if kernel is None else kernel.grid
+    grid = as_grid(options["grid"]) if options.get("grid") else grid
     return TraceKernel(function, opts, prepare=preparing(opts, simulated=simulated), grid=grid)
+
+
+def require_function(func: Any) -> FunctionType:
+    """A function whose body can be traced; raises NKITypeError for anything else."""
+    if not isinstance(func, FunctionType):
+        raise NKITypeError(
+            f"a kernel is made of a Python function, not of {func!r}",
+            hint="Define a function that calls it, and decorate that.",
+        )
+    if inspect.isgeneratorfunction(func) or inspect.iscoroutinefunction(func):
+        kind = "a generator" if inspect.isgeneratorfunction(func) else "a coroutine"
+        raise NKITypeError(
+            f"a kernel is made of a function that returns tensors; '{func.__name__}' is {kind}",
+            hint="Write `return`, and no `yield` and no `async`; helpers may be generators.",
+        )
+    return func
 
 
 def preparing(opts: CompileOpts, *, simulated: bool = False) -> Prepare:
@@ -68,12 +99,23 @@ def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
     """`base`, or the `opts` given, changed by the other keywords of a decorator."""
     given = dict(given)
     base = given.pop("opts", base)
+    given.pop("grid", None)
     options = {name: getattr(base, name) for name in OPTION_NAMES}
     options.update({name: value for name, value in given.items() if name in OPTION_NAMES})
     options["platform_target"] = settings.PLATFORM_TARGET.read() or options["platform_target"]
     options["checked"] = options["checked"] or settings.SIMULATOR.read()
+    require_choices(options)
     extra = tuple((k, repr(v)) for k, v in sorted(given.items()) if k not in OPTION_NAMES)
     return CompileOpts(**options, extra=(*base.extra, *extra))
+
+
+def require_choices(options: dict[str, Any]) -> None:
+    """Raises NKIValueError for an option whose value is none of its choices."""
+    for name, value in options.items():
+        choices = CHOICES.get(name, (True, False))
+        if value not in choices:
+            allowed = ", ".join(map(repr, choices))
+            raise NKIValueError(f"option {name} of a kernel is {value!r}; it may be {allowed}")
 
 
 def trace_kernel(func: Any = None, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from tilewright.frontend.trace.sequences import holds, rebuilt
 from tilewright.hashes import blake
 from tilewright.ir.core import Value
 from tilewright.ir.types import ShapedType
-from tilewright.nki._entry import preparing, with_keywords
+from tilewright.nki._entry import preparing, require_function, with_keywords
 from tilewright.nki._kernel import TraceKernel
 from tilewright.ops.nki_dtypes import NAMES, dtype_name, find_dtype
 
@@ -49,7 +49,7 @@ class FrameworkKernel(TraceKernel):
         **options: Any,
     ) -> None:
         opts = with_keywords(CompileOpts(), {"enable_cache": enable_cache, **options})
-        super().__init__(func, opts, prepare=preparing(opts), grid=as_grid(grid))
+        super().__init__(require_function(func), opts, prepare=preparing(opts), grid=as_grid(grid))
 
     def remade(self, opts: CompileOpts, grid: tuple[GridDim, ...]) -> Any:
         """The same kernel, with what a subclass keeps, under other options or on another grid."""
