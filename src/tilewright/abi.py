@@ -352,7 +352,7 @@ CTX: Mapping[str, CtxField] = {
     "fault_code": CtxField(32, 4, "i32"),
     "fault_op": CtxField(36, 4, "i32"),
     "fault_values": CtxField(40, 32, "[4 x i64]"),
-    # i32, polled (monotonic) once per grid cell; non-zero means: return CANCELLED
+    # i32, polled (monotonic) once per grid cell; non-zero means: ask `attend`
     "cancel": CtxField(72, 8, "ptr"),
     # PrintRing below, or null: print nothing
     "print_ring": CtxField(80, 8, "ptr"),
@@ -366,8 +366,11 @@ CTX: Mapping[str, CtxField] = {
     # private to the runtime
     "pool": CtxField(112, 8, "ptr"),
     "flags": CtxField(120, 8, "i64"),
+    # i32 (*)(Ctx *): called where the cancel word is not zero; 0 says to go on, anything else is
+    # returned
+    "attend": CtxField(128, 8, "ptr"),
 }
-CTX_SIZE = 128
+CTX_SIZE = 136
 
 # The communicator of one rank: what its participants need to run together and to reach others.
 COMM: Mapping[str, CtxField] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from tilewright.abi import FAULT_VALUES, Fault
+from tilewright.abi import CTX, FAULT_VALUES, Fault
 from tilewright.codegen.emit_faults import faulting, leave
 from tilewright.codegen.emit_lanes import emit_lanes, write_lanes
 from tilewright.codegen.emit_meeting import emit_crew
@@ -211,12 +211,17 @@ def poll_cancel(e: Emitter, op: Operation) -> None:
 
 
 def poll_now(e: Emitter) -> None:
-    """Leave with CANCELLED if the cancel word is set."""
+    """Ask what to do if the cancel word is set."""
     flag = e.text.let("load atomic i32, ptr %cancel monotonic, align 4")
-    stop, go = e.text.label(), e.text.label()
-    e.text.branch(e.text.let(f"icmp ne i32 {flag}, 0"), stop, go)
+    ask, stop, go = e.text.label(), e.text.label(), e.text.label()
+    e.text.branch(e.text.let(f"icmp ne i32 {flag}, 0"), ask, go)
+    e.text.start(ask)
+    place = e.text.let(f"getelementptr i8, ptr %ctx, i64 {CTX['attend'].offset}")
+    attend = e.text.let(f"load ptr, ptr {place}, align 8")
+    status = e.text.let(f"call i32 {attend}(ptr %ctx) cold")
+    e.text.branch(e.text.let(f"icmp ne i32 {status}, 0"), stop, go)
     e.text.start(stop)
-    e.text.do(f"ret i32 {int(Fault.CANCELLED)}")
+    e.text.do(f"ret i32 {status}")
     e.text.start(go)
 
 

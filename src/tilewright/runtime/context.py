@@ -1,7 +1,8 @@
 """The context a kernel runs in: one per thread, with its scratch arena and its print ring.
 
-Contexts are kept by thread identity and never freed: an identity is used again only after its
-thread is gone, so their number is bounded by the threads that ran kernels at the same time.
+A thread has another one for kernels that a signal handler or a finalizer runs while a kernel of
+the thread is in flight. Contexts are kept by thread identity and never freed: an identity is used
+again only after its thread is gone, so their number is bounded by the kernels at the same time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import ctypes
 import mmap
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from tilewright.abi import (
     ARENA_ALIGNMENT,
@@ -20,15 +22,29 @@ from tilewright.abi import (
     PRINT_HEADER,
     PRINT_RECORD,
     PRINT_VALUES,
+    Fault,
 )
 from tilewright.dataclass import dataclass
 from tilewright.runtime import process
-from tilewright.runtime.records import CTX_MAIN_THREAD
+from tilewright.runtime.native import stub_address
+from tilewright.runtime.records import CANCEL, CTX_BUSY, CTX_MAIN_THREAD
 
 _PRINT_CAPACITY = 4096
 _ARENA_STEP = 1 << 16
 _HUGE_PAGE = 2 << 20
 _MANY_PAGES = 512 << 10
+
+
+def _cancelled(_context: int) -> int:
+    return Fault.CANCELLED
+
+
+_give_up = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(_cancelled)
+
+
+def attending(how: str) -> int:
+    """The address of what a context attends with: `attend` to signals, or `give_up` at any word."""
+    return stub_address(how) or ctypes.cast(_give_up, ctypes.c_void_p).value or 0
 
 
 class AlignedMemory:
@@ -70,6 +86,7 @@ class Context:
         self._ring: AlignedMemory | None = None
         self.address = self._memory.address
         self.set("cancel", self._cancel.address)
+        self.set("attend", attending("attend"))
         self.set("grid_end", 1)
 
     def get(self, field: str) -> int:
@@ -84,6 +101,21 @@ class Context:
         place = CTX[field]
         kind = ctypes.c_int64 if place.size == 8 else ctypes.c_int32
         return kind.from_address(self.address + place.offset)
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a kernel is in flight in it."""
+        return bool(self.get("flags") & CTX_BUSY)
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """A kernel of this thread is in flight in it for the duration."""
+        self.set("flags", self.get("flags") | CTX_BUSY)
+        try:
+            yield
+        finally:
+            self.set("flags", self.get("flags") & ~CTX_BUSY)
+            process.set_thread_context(self.address)
 
     def fault_values(self) -> tuple[int, ...]:
         """The four words of the fault record."""
@@ -123,7 +155,7 @@ class Context:
 
     def cancel(self) -> None:
         """Ask the kernel that runs in this context to stop."""
-        self._cancel_word().value = 1
+        self._cancel_word().value = CANCEL
 
     def clear_cancel(self) -> None:
         """Forget an earlier request."""
@@ -156,25 +188,35 @@ def on_arena_growth(hook: Callable[[int], None] | None) -> None:
 
 def all_contexts() -> list[Context]:
     """The contexts of threads, dead ones' included."""
-    return list(_contexts.values())
+    return list(_by_address.values())
 
 
-_contexts: dict[int, Context] = {}
+_contexts: dict[int, list[Context]] = {}
+_by_address: dict[int, Context] = {}
 
 
 def current_context() -> Context:
-    """The context of this thread, made when it first runs a kernel."""
-    ident = threading.get_ident()
-    context = _contexts.get(ident)
-    if context is None:
-        context = Context()
-        context.is_registered = True
-        if _hooks.new_context is not None:
-            _hooks.new_context(context)
-        _contexts[ident] = context
+    """The context of this thread's latest kernel, made when it first runs one."""
+    return _by_address.get(process.thread_context()) or free_context()
+
+
+def free_context() -> Context:
+    """A context of this thread in which no kernel is in flight."""
+    own = _contexts.setdefault(threading.get_ident(), [])
+    context = next((each for each in own if not each.is_busy), None) or _new_context(own)
     if process.thread_context() != context.address:
         context.set("flags", CTX_MAIN_THREAD * _is_main_thread())
         process.set_thread_context(context.address)
+    return context
+
+
+def _new_context(own: list[Context]) -> Context:
+    context = Context()
+    context.is_registered = True
+    if _hooks.new_context is not None:
+        _hooks.new_context(context)
+    _by_address[context.address] = context
+    own.append(context)
     return context
 
 

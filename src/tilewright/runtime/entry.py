@@ -13,6 +13,7 @@ from tilewright.runtime.entry_outputs import Outputs, evaluate_extent, floor_div
 from tilewright.runtime.entry_pool import write_pool
 from tilewright.runtime.entry_run import process_word, write_run
 from tilewright.runtime.records import (
+    CTX_BUSY,
     DIM,
     DIM_SIZE,
     DLPACK_CPU,
@@ -411,24 +412,29 @@ class _Attempt:
         f, slow, ready = self.f, self.f.label("slow"), self.f.label("ready")
         context = f.call("PyThread_tss_get", process_word(f, "thread_key"))
         f.require(context != 0, slow)
+        f.require((f.load(context, CTX["flags"].offset) & CTX_BUSY) == 0, slow)
         enough = f.load(context, CTX["arena_bytes"].offset) >= self.of("arena_bytes")
         f.branch(enough, ready, slow)
         f.place(slow)
         f.ret(SLOW)
         f.place(ready)
-        cells = f.variable(self.of("grid_constant"))
+        return context
+
+    def store_grid(self, context: Word) -> None:
+        """The number of programs, once nothing but the kernel runs in the context."""
+        f, cells = self.f, self.f.variable(self.of("grid_constant"))
         symbol = self.of("grid_symbol")
         with f.when(symbol >= 0):
             value = f.load(self.words + (symbol << 3)) * self.of("grid_scale")
             total = value + self.of("grid_constant")
             cells.set(floor_divide(f, total, self.of("grid_divisor")))
         f.store(context, cells.get(), CTX["grid_end"].offset)
-        return context
 
     def call_kernel(self, context: Word) -> None:
         """Run, then turn the status into a result."""
         f, owner = self.f, self.of("owner")
         f.call("Py_IncRef", owner, result="void")
+        self.store_grid(context)
         work = self.estimate()
         status = f.call_function(self.run, self.of("kernel"), self.words, context, work)
         with f.when(status != Fault.OK):

@@ -46,7 +46,7 @@ def _write_parallel(module: Module, take: Function) -> None:
     with f.when(f.atomic_add(pool, 0, POOL["sleepers"]) > 0):
         _wake(f, pool)
     f.call_function(take, pool, context, epoch)
-    _wait_for_cells(f, pool, cells)
+    _wait_for_cells(f, pool, context, cells)
     status = f.atomic_load(pool, POOL["status"])
     with f.when(status != 0):
         _copy_fault(f, pool, POOL["fault"], context, CTX["fault_code"].offset)
@@ -76,7 +76,8 @@ def _wake(f: Function, pool: Word) -> None:
     f.call("syscall", _SYS_FUTEX, pool, _FUTEX_WAKE_PRIVATE, _EVERYBODY, 0, 0, 0)
 
 
-def _wait_for_cells(f: Function, pool: Word, cells: Word) -> None:
+def _wait_for_cells(f: Function, pool: Word, context: Word, cells: Word) -> None:
+    attend = f.load(context, CTX["attend"].offset)
     waited = f.variable(0)
     with f.forever() as leave:
         _leave_if(f, f.atomic_load(pool, POOL["done"]) == cells, leave)
@@ -84,6 +85,7 @@ def _wait_for_cells(f: Function, pool: Word, cells: Word) -> None:
         waited.set(waited.get() + 1)
         with f.when((waited.get() & (_PATIENCE - 1)) == 0):
             f.call("sched_yield", result="i32")
+            f.call_pointer(attend, context, result="i32")
 
 
 def _leave_if(f: Function, condition: Flag, leave: Label) -> None:

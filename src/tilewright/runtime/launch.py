@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from tilewright.boundary import public_entry
 from tilewright.errors import CancelledError, InternalError
 from tilewright.runtime.arguments import Prepared, bind_arguments, prepare_call
 from tilewright.runtime.code import Code
-from tilewright.runtime.context import Context, current_context
+from tilewright.runtime.context import Context, free_context
 from tilewright.runtime.faults import format_prints
 from tilewright.runtime.native import native_runner
 from tilewright.runtime.stub import Launcher
@@ -23,6 +22,8 @@ from tilewright.runtime.variants import Variant
 
 RELEASE_GIL_NS = 2_000.0
 LONG_NS = 1_000_000.0
+INTERRUPTIBLE_NS = 100_000.0
+"""Long enough for the stub to listen to the interrupt key, and to no other signal."""
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
 _LONGEST = 1 << 40
 
@@ -80,13 +81,14 @@ def run_checked(code: Code, args: Sequence[object], *, copies: bool = True) -> A
     """Run a kernel on arguments in parameter order; see `Executable.run_checked`."""
     manifest = code.manifest
     prepared = prepare_call(code.signature, manifest, args, copies=copies)
-    context = current_context()
-    context.set("grid_end", manifest.grid.evaluate(prepared.symbols))
-    context.require_arena(manifest.arena_bytes)
-    if manifest.prints:
-        context.require_ring()
-    status = _run(code, prepared, context)
-    show_prints(manifest, context)
+    context = free_context()
+    with context.taken():
+        context.set("grid_end", manifest.grid.evaluate(prepared.symbols))
+        context.require_arena(manifest.arena_bytes)
+        if manifest.prints:
+            context.require_ring()
+        status = _run(code, prepared, context)
+        show_prints(manifest, context)
     if status:
         raise code.fault(status)
     prepared.copy_back()
@@ -108,7 +110,7 @@ def _run(code: Code, prepared: Prepared, context: Context) -> int:
 
 def _run_words(code: Code, words: int, context: Context, estimate: float) -> int:
     if code.manifest.communicates:
-        run = partial(_run_here, code, words, context, math.inf)
+        run = partial(_run_here, code, words, context, INTERRUPTIBLE_NS)
         return room.stage.run_as_participant(run, context, code.manifest)
     return _run_here(code, words, context, estimate)
 

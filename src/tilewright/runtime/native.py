@@ -29,9 +29,11 @@ TP_FLAGS = 168  # in a type object
 _NEW_FROM_DESCR = 94  # index in numpy's C API table
 
 _PYTHON_FUNCTIONS = """
-PyDict_GetItemWithError PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyEval_SaveThread
-PyEval_RestoreThread PyLong_AsLongLongAndOverflow PyLong_FromLongLong PyObject_GetAttr
-PyObject_Vectorcall PyThread_tss_get PyTuple_New PyTuple_SetItem Py_DecRef Py_IncRef
+PyDict_GetItemWithError PyErr_CheckSignals PyErr_Clear PyErr_ExceptionMatches PyErr_Occurred
+PyEval_SaveThread PyEval_RestoreThread PyLong_AsLongLongAndOverflow PyLong_FromLongLong
+PyObject_GetAttr PyObject_Vectorcall PyThread_tss_get PyThread_tss_set PyTuple_New
+PyTuple_SetItem Py_DecRef
+Py_IncRef
 """
 
 
@@ -132,7 +134,7 @@ def load_stub() -> LoadedObject:
     _fill_process_table()
     symbols = {name: function_address(name) for name in _PYTHON_FUNCTIONS.split()}
     symbols[records.PROCESS_SYMBOL] = process.TABLE_ADDRESS
-    symbols[records.OLD_ACTION_SYMBOL] = process.OLD_ACTION_ADDRESS
+    symbols[records.ACTIONS_SYMBOL] = process.ACTIONS_ADDRESS
     image = load_object(_stub_object(), symbols)
     api.Py_IncRef(image)  # never unloaded: instances and threads point into it to the last
     return image

@@ -9,15 +9,21 @@ from __future__ import annotations
 import ctypes
 
 from tilewright.runtime.pyapi import api, capsule_pointer
-from tilewright.runtime.records import EXCHANGE, EXCHANGE_TYPES, PROCESS, SIGACTION_WORDS
+from tilewright.runtime.records import (
+    EXCHANGE,
+    EXCHANGE_TYPES,
+    PROCESS,
+    SIGACTION_WORDS,
+    SIGNALS,
+)
 
 _table = (ctypes.c_uint64 * len(PROCESS))()
-_old_action = (ctypes.c_uint64 * (SIGACTION_WORDS + 1))()
+_actions = (ctypes.c_uint64 * (SIGACTION_WORDS * SIGNALS))()
 _owners: list[object] = []
 
 TABLE_ADDRESS = ctypes.addressof(_table)
 _DLPACK_MAJOR = 1
-OLD_ACTION_ADDRESS = ctypes.addressof(_old_action)
+ACTIONS_ADDRESS = ctypes.addressof(_actions)
 
 
 def set_word(name: str, value: int) -> None:

@@ -152,15 +152,20 @@ PROCESS = _words(
     "name_requires_grad",
     "new_from_descr",
     "thread_key",
-    "cancel",  # address of the cancel word that the interrupt handler sets
+    "cancel",  # address of the cancel word that signal handlers set
+    "state",  # Python's state of the main thread, while its kernel runs without the GIL
     *(f"exchange_{what}_{i}" for i in range(EXCHANGE_TYPES) for what in ("type", "table")),
 )
 PROCESS_SIZE = 8 * len(PROCESS)
 PROCESS_SYMBOL = "tilewright_process"
-OLD_ACTION_SYMBOL = "tilewright_old_action"
+ACTIONS_SYMBOL = "tilewright_actions"
+"""By signal, what was done about it before its handler was ours."""
 SIGACTION_WORDS = 19
+SIGNALS = 65
+CANCEL, LOOK = 1, 2
+"""What is in a cancel word: stop; or, for the main thread, look what its signals are."""
 
-CTX_MAIN_THREAD = 1  # bit of the context's `flags`
+CTX_MAIN_THREAD, CTX_BUSY = 1, 2  # bits of the context's `flags`
 
 # The thread pool. Words that different threads write are on cache lines of their own.
 POOL = {

@@ -33,7 +33,7 @@ from tilewright.dataclass import dataclass
 from tilewright.errors import CancelledError, Deadlock, LimitExceeded
 from tilewright.locks import make_bell
 from tilewright.runtime import hands
-from tilewright.runtime.context import AlignedMemory, Context, current_context
+from tilewright.runtime.context import AlignedMemory, Context, attending, current_context
 
 POLL_SECONDS = 0.02
 NO_WORD = 0
@@ -305,10 +305,11 @@ def current_member() -> Member | None:
 @contextmanager
 def standing(member: Member, context: Context, manifest: Manifest) -> Generator[None]:
     """Kernels that run in this context run as `member`, whose kernel has this manifest."""
-    before = {name: context.get(name) for name in ("comm", "cancel")}
+    before = {name: context.get(name) for name in ("comm", "cancel", "attend")}
     outer, member.manifest = member.manifest, manifest
     context.set("comm", member.comm.address)
     context.set("cancel", ctypes.addressof(member.stage.cancel))
+    context.set("attend", attending("give_up"))  # handlers would run between calls of Python
     known = _members.get(context.address)
     _members[context.address] = member
     try:

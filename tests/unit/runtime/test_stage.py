@@ -106,7 +106,13 @@ def test_a_word_that_is_changed_without_a_signal_is_seen_all_the_same() -> None:
 def test_threads_are_used_again() -> None:
     def names() -> set[str]:
         found: list[str] = []
-        run(6, lambda made, member, number: found.append(threading.current_thread().name))
+        together = threading.Barrier(6)
+
+        def job(*_: object) -> None:
+            found.append(threading.current_thread().name)
+            together.wait(10)
+
+        run(6, job)
         return set(found)
 
     first = names()

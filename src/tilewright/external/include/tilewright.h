@@ -58,8 +58,9 @@ typedef struct tw_ctx {
     int64_t arena_bytes;
     int32_t fault_code, fault_op;
     int64_t fault_values[4];
-    const int32_t *cancel; /* not null and not zero: return TW_CANCELLED soon */
+    const int32_t *cancel; /* not null and not zero: ask `attend`; not 0: return TW_CANCELLED */
     void *reserved[6];
+    int32_t (*attend)(struct tw_ctx *);
 } tw_ctx;
 
 enum tw_status {
@@ -193,7 +194,8 @@ struct Context {
     tw_ctx *raw;
     int64_t lane, lanes;
     bool is_cancelled() const {
-        return raw->cancel && *static_cast<const volatile int32_t *>(raw->cancel);
+        return raw->cancel && *static_cast<const volatile int32_t *>(raw->cancel) &&
+               raw->attend(raw);
     }
     int32_t fault(int32_t code, int64_t v0 = 0, int64_t v1 = 0, int64_t v2 = 0,
                   int64_t v3 = 0) const {
