@@ -38,6 +38,7 @@ from tilewright.ops.regions import (
     point,
     region,
     require_inside,
+    require_room,
     require_window,
     shrunk,
     window_valid,
@@ -230,6 +231,7 @@ def load_numpy(
     clamp: bool,
 ) -> Array:
     valid = shapes if valid_shape is None else tuple(map(int, valid_shape))
+    require_room("load", valid, shapes)
     if clamp:
         room = [max(0, bound - int(at)) for bound, at in zip(tensor.shape, offsets, strict=True)]
         valid = tuple(min(used, free) for used, free in zip(valid, room, strict=True))

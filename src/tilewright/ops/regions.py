@@ -112,6 +112,13 @@ def region(
     return tuple(index)
 
 
+def require_room(name: str, valid: Sequence[Any], shape: Sequence[int]) -> None:
+    """Raises IndexOutOfBounds where more elements are valid than there are."""
+    for used, extent in zip(valid, shape, strict=True):
+        if used > extent:
+            raise IndexOutOfBounds(f"{name}: {used} of {extent} elements")
+
+
 def front(extents: Sequence[Any]) -> tuple[slice, ...]:
     """The numpy index of a window at the origin."""
     return tuple(slice(max(0, int(extent))) for extent in extents)

@@ -14,7 +14,6 @@ import numpy as np
 from tilewright.dtypes import BOOL, FP16, INT32, UINT8, DType
 from tilewright.errors import (
     DTypeMismatch,
-    IndexOutOfBounds,
     RankMismatch,
     RuntimeShapeMismatch,
     ShapeMismatch,
@@ -36,7 +35,14 @@ from tilewright.ir.types import (
 from tilewright.ops import arith
 from tilewright.ops.cast import bitcast
 from tilewright.ops.extents import as_dims, same_dim, same_dims
-from tilewright.ops.regions import front, inside, region, require_valid, require_window
+from tilewright.ops.regions import (
+    front,
+    inside,
+    region,
+    require_room,
+    require_valid,
+    require_window,
+)
 from tilewright.ops.rules import (
     Offsets,
     is_fully_valid,
@@ -512,9 +518,7 @@ def set_valid_type(x: Value, valid_shape: Sequence[Value]) -> Type:
 
 @set_valid.reference
 def set_valid_numpy(x: Any, valid_shape: Any) -> Array:
-    for used, extent in zip(valid_shape, x.shape, strict=True):
-        if used > extent:
-            raise IndexOutOfBounds(f"set_validshape: {used} of {extent} elements")
+    require_room("set_validshape", valid_shape, x.shape)
     return x
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
+from tilewright.errors import IndexOutOfBounds
 from tilewright.runtime import RunConfig
 
 M, N = pl.dynamic("M"), pl.dynamic("N")
@@ -85,6 +86,28 @@ def test_extents_are_those_of_the_shape_not_of_the_strides(config: RunConfig | N
             assert seen.tolist() == [m, n]
             assert (summed(x, config=config) == n).all()
             assert (multiplied(x, np.ones((n, 8), F32), config=config) == n).all()
+
+
+@pl.jit
+def part(
+    x: pl.Tensor[[M, 8], pl.FP32],
+    out: pl.InOut[pl.Tensor[[M, 8], pl.FP32]],
+    rows: pl.Scalar[pl.INT64],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        pl.store(pl.load(x, [0, 0], [4, 8], valid_shape=[rows, 8]), [0, 0], out)
+    return out
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("rows", [5, 10, 11, 2**40])
+def test_a_tile_never_holds_more_valid_elements_than_it_has(
+    rows: int, config: RunConfig | None
+) -> None:
+    out = np.zeros((10, 8), F32)
+    with pytest.raises(IndexOutOfBounds):
+        part(np.ones((10, 8), F32), out, rows, config=config)
+    assert not np.nan_to_num(out).any()
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
