@@ -55,7 +55,7 @@ from tilewright.nki._operands import (
 from tilewright.nki._reduce import inner_dtype
 from tilewright.ops import creation, gather, reduce, scan, shape
 from tilewright.ops import elementwise as ew
-from tilewright.ops.nki_alu import REDUCIBLE, is_bitvec, only_where, reduce_axes
+from tilewright.ops.nki_alu import BITS, REDUCIBLE, is_bitvec, only_where, reduce_axes
 from tilewright.ops.nki_dtypes import FP8
 from tilewright.ops.nki_math import number, square, times
 
@@ -244,7 +244,7 @@ def tensor_tensor_scan(
     **kwargs: Any,
 ) -> nki_tensor:
     """r[i] = (data0[i] <op0> r[i - 1]) <op1> data1[i] along the free elements, from `initial`."""
-    names = [operation_name(op, BINARY) for op in (op0, op1)]
+    names = [operation_name(op, BINARY - set(BITS)) for op in (op0, op1)]
     require_same_elements(require_tile(data0, "data0"), require_tile(data1, "data1"))
     left, right = matrix(inside(data0, "data0", mask)), matrix(inside(data1, "data1", mask))
     start = operand_value(scalar_or_vector(initial, "initial", left), FP32)

@@ -13,6 +13,7 @@ from tilewright.ir.opdef import OpDef
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise as ew
 from tilewright.ops import reduce, shape
+from tilewright.ops.cast import cast
 from tilewright.ops.nki_math import FLOAT_FUNCTIONS, number, shift_right
 
 Pair = Callable[[Value, Value], Value]
@@ -110,8 +111,10 @@ def dtype_of(x: Value) -> DType:
 
 
 def as_bool(x: Value) -> Value:
-    """Whether elements are nonzero."""
-    return x if dtype_of(x) is BOOL else ew.cast(x, dtype=BOOL)
+    """Whether elements, or a scalar, are nonzero."""
+    if dtype_of(x) is BOOL:
+        return x
+    return cast(x, dtype=BOOL) if isinstance(x.type, ScalarType) else ew.cast(x, dtype=BOOL)
 
 
 # ---------------------------------------------------------------------------- reductions

@@ -17,6 +17,7 @@ from tilewright.errors import TilewrightError
 RNG = np.random.default_rng(6)
 X = RNG.standard_normal((16, 24)).astype(np.float32)
 Y = RNG.standard_normal((16, 24)).astype(np.float32)
+FLAGS = (X > 0).astype(np.uint8)
 I32 = RNG.integers(-99, 99, (16, 24)).astype(np.int32)
 INDEX = np.zeros((16, 257), np.uint16)
 Body = Callable[..., Any]
@@ -311,3 +312,45 @@ def test_a_memory_is_known_by_its_name_and_by_its_tensors() -> None:
         return out
 
     close(kernel(X), X[:, :16] @ X[:, :16])
+
+
+# ---------------------------------------------------------------------------- element types
+
+BOOLS = X > 0
+UNARY_OF_BOOLS = {"abs": BOOLS, "negative": BOOLS, "sign": BOOLS, "square": BOOLS, "invert": ~BOOLS}
+
+
+@pytest.mark.parametrize("name", UNARY_OF_BOOLS)
+def test_booleans_count_as_0_and_1(name: str) -> None:
+    got = run(lambda t: getattr(nl, name)(t), BOOLS)
+    assert np.array_equal(got, UNARY_OF_BOOLS[name].astype(np.float32))
+
+
+def test_booleans_are_shifted_as_integers() -> None:
+    assert np.array_equal(run(lambda t: nl.left_shift(t, t), BOOLS), BOOLS * 2)
+    assert np.array_equal(run(lambda t: nl.right_shift(t, t), BOOLS), BOOLS * 0)
+
+
+def test_a_complement_is_of_the_bits_that_are_there() -> None:
+    small = I32.astype(np.int8)
+    assert np.array_equal(run(lambda t: nl.invert(t, dtype=nl.float32), small), ~small)
+
+
+@pytest.mark.parametrize("op", [nl.bitwise_or, nl.left_shift])
+def test_bits_of_integers_that_promote_to_a_float_are_refused(op: Any) -> None:
+    with pytest.raises(TilewrightError, match="int32 and uint32") as caught:
+        run(op, I32, FLAGS.astype(np.uint32))
+    assert caught.value.code == "err_bitvec_operand_must_be_integer"
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor"])
+@pytest.mark.parametrize("number", [0.0, 2.0])
+def test_truth_is_combined_with_that_of_a_number(name: str, number: float) -> None:
+    got = run(lambda t: nisa.tensor_scalar(t, getattr(nl, name), number), np.floor(X))
+    assert np.array_equal(got, getattr(np, name)(np.floor(X), number).astype(np.float32))
+
+
+def test_a_scan_is_of_numbers() -> None:
+    with pytest.raises(TilewrightError) as caught:
+        run(lambda t: nisa.tensor_tensor_scan(t, t, 0, nl.left_shift, nl.add), I32)
+    assert caught.value.code == "err_instruction_unsupported_op"

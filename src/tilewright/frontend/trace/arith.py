@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Word = Callable[..., Value]
 Number = (bool, int, float, np.generic)
+HOST_DTYPES = tuple(map(np.dtype, ("int64", "uint64", "float64")))
+"""What numpy computes on the host, whose numbers have no type of their own."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ BINARY: dict[str, Arithmetic] = {
     "greater": Arithmetic(elementwise.gt, gives_bool=True),
     "greater_equal": Arithmetic(elementwise.ge, gives_bool=True),
 }
+SHIFTS = (elementwise.shl, shift_right)
 COMPARISONS = tuple(name for name, how in BINARY.items() if how.gives_bool)
 
 
@@ -74,10 +77,11 @@ def dtype_of(operand: Any) -> DType:
     """The element type of a tensor, or that of a number."""
     if isinstance(operand, nki_tensor):
         return operand.root.dtype
-    if isinstance(operand, (np.int64, np.uint64, np.float64)):
-        return weak_dtype(operand.item())  # what numpy computes on the host has no type of its own
     if isinstance(operand, np.generic):
-        return require_dtype(operand.dtype)
+        number = cast("np.generic[Any]", operand)
+        if number.dtype in HOST_DTYPES:
+            return weak_dtype(number.item())
+        return require_dtype(number.dtype)
     if isinstance(operand, DynamicScalar):
         return INT32
     return weak_dtype(operand)
@@ -144,6 +148,9 @@ def binary(
     if how.on_bits:
         require_bits(given)
     promoted = promote_all(given)
+    if how.on_bits and promoted.is_float():
+        both = " and ".join(map(dtype_name, given))
+        raise refusal(BITVEC_INTEGER, op=current_api(), name="x, y", given=f"float32 of {both}")
     result = require_dtype(dtype) if dtype is not None else (BOOL if how.gives_bool else promoted)
     inside = _inner_dtype(how, given, promoted, result)
     value = how.op(value_of(sema, x, inside, mask), value_of(sema, y, inside, mask))
@@ -160,7 +167,8 @@ def require_bits(dtypes: Sequence[DType]) -> None:
 
 def _inner_dtype(how: Arithmetic, given: Sequence[DType], promoted: DType, result: DType) -> DType:
     if how.on_bits:
-        return BOOL if set(given) == {BOOL} else promoted
+        is_truth = set(given) == {BOOL} and how.op not in SHIFTS
+        return BOOL if is_truth else promoted
     if how.gives_bool:
         return promoted if promoted in DIRECT or promoted.is_int() else FP32
     inside = compute_dtype(given, result)
@@ -192,10 +200,11 @@ def pointwise(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None)
 
 
 def exact_unary(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
-    """`op(x)` for an op that integers have too; result as x."""
+    """`op(x)` for an op that integers have too; result as x. Complements are of x's own bits."""
     require_operand("x", x)
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
-    inside = BOOL if dtype_of(x) is BOOL else compute_dtype([dtype_of(x)], result)
+    given = dtype_of(x)
+    inside = given if op is elementwise.not_ else compute_dtype([given], result)
     return sema.tile(converted_value(op(value_of(sema, x, inside, mask)), result), mask=mask)
 
 
