@@ -225,8 +225,14 @@ def as_type(annotation: Any) -> Type:
         )
     raise ParserTypeError(
         f"{annotation!r} is not a type of the language",
-        hint=_INSTEAD.get(annotation) if isinstance(annotation, type) else None,
+        hint=_instead_of(annotation) if isinstance(annotation, type) else None,
     )
+
+
+def _instead_of(annotation: type) -> str | None:
+    if annotation.__name__ == "constexpr":
+        return "Constants that select what is compiled are for @pl.jit kernels and their helpers."
+    return _INSTEAD.get(annotation)
 
 
 _INSTEAD: dict[Any, str] = {

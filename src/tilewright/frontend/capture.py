@@ -104,6 +104,17 @@ def parse_file(file: str, names: dict[str, Any] | None = None) -> ParsedFile | N
     return _parse_file(file, text) if text else None
 
 
+def require_plain(node: FunctionNode, source: SourceText) -> None:
+    """Raises ParserSyntaxError for a coroutine, and for a variable number of parameters."""
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise ParserSyntaxError(
+            f"'{node.name}' is a coroutine", source.span(node), "Write 'def', without 'async'."
+        )
+    star = node.args.vararg or node.args.kwarg
+    if star is not None:
+        raise ParserSyntaxError("A kernel takes a fixed number of parameters", source.span(star))
+
+
 def first_line(node: FunctionNode) -> int:
     """The line a code object reports: that of the first decorator, if there is one."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])

@@ -123,8 +123,8 @@ def _declare(func: Any, options: Options, frame: FrameType) -> Any:
 
 
 def _require_function(func: Any, word: str) -> None:
-    if not isinstance(func, FunctionType):
-        raise ParserSyntaxError(f"@pl.{word} decorates a function, not {func!r}")
+    if not isinstance(func, FunctionType) or func.__name__ == "<lambda>":
+        raise ParserSyntaxError(f"@pl.{word} decorates a 'def', not {func!r}")
 
 
 def inline(func: Callable[..., Any]) -> Any:
@@ -141,6 +141,7 @@ def inline(func: Callable[..., Any]) -> Any:
 def inline_of(func: FunctionType, enclosing: Mapping[str, Any]) -> InlineFunction:
     """A live function as an inline helper."""
     source = source_of(func, Options(), enclosing)
+    capture.require_plain(source.node, source.source)
     found = capture.CapturedFunction(source.node, source.source)
     return InlineFunction(func.__name__, found, source.names, dict(source.evaluated))
 

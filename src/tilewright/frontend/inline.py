@@ -11,7 +11,7 @@ from tilewright.dataclass import dataclass
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
-from tilewright.frontend.matching import Matcher
+from tilewright.frontend.matching import Matcher, kind_name
 from tilewright.frontend.namespace import MISSING, Callee, Namespace
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
@@ -19,7 +19,13 @@ from tilewright.frontend.parse.parser import FunctionParser, Self, State
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.readings import Source
 from tilewright.frontend.typing import TypeEvaluator
-from tilewright.frontend.values import constant, is_number
+from tilewright.frontend.values import (
+    constant,
+    convert,
+    is_number,
+    is_passed_as,
+    is_scalar,
+)
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.types import ScalarType, Type
@@ -164,6 +170,9 @@ def _bind_arguments(
         given, wanted = p.scope[param.arg], declared[param.arg]
         if isinstance(wanted, ScalarType) and is_number(given):
             given = p.scope[param.arg] = constant(given, wanted.dtype)
+        elif isinstance(wanted, ScalarType) and is_scalar(given):
+            if is_passed_as(wanted.dtype, given.type.dtype):
+                given = p.scope[param.arg] = convert(given, wanted.dtype)
         if wanted is not None and isinstance(given, Value):
             types.computed(param, matcher.match, param.arg, wanted, given.type)
         if isinstance(given, Value) and given not in p.state.params:
@@ -178,4 +187,14 @@ def _declared(types: TypeEvaluator, function: InlineFunction, param: ast.arg) ->
         given = types.annotation(param.annotation)
     if isinstance(given, Directed):
         given = given.inner
-    return None if given in BARE else types.computed(param, as_type, given)
+    if given not in BARE:
+        return types.computed(param, as_type, given)
+    argument = types.scope[param.arg]
+    kind = given.__name__.removeprefix("Distributed")
+    if isinstance(argument, Value) and not kind_name(argument.type).endswith(kind):
+        raise ParserTypeError(
+            f"inline function '{function.name}': parameter '{param.arg}': expects a "
+            f"pl.{kind}, got {argument.type}",
+            types.span(param),
+        )
+    return None

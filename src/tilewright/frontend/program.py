@@ -191,7 +191,20 @@ def read_function(
 
 def require_plain_body(node: ast.ClassDef, source: SourceText) -> None:
     """Raises ParserSyntaxError for anything in a program's class body but functions."""
+    for base in node.bases:
+        if ast.unparse(base) != "object":
+            raise ParserSyntaxError(
+                f"Program '{node.name}' derives from '{ast.unparse(base)}'",
+                source.span(base),
+                "A program has the functions of its own class only.",
+            )
+    seen: set[str] = set()
     for item in node.body:
+        if isinstance(item, FunctionNode):
+            if item.name in seen:
+                what = f"Function '{item.name}' is defined twice in program '{node.name}'"
+                raise ParserSyntaxError(what, source.span(item))
+            seen.add(item.name)
         is_text = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
         if not isinstance(item, (FunctionNode, ast.Pass)) and not is_text:
             raise ParserSyntaxError(

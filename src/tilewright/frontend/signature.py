@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.dataclass import dataclass
-from tilewright.errors import ParserSyntaxError, ParserTypeError
+from tilewright.errors import ParserTypeError
 from tilewright.frontend.annotations import (
     BARE,
     Directed,
@@ -16,7 +16,7 @@ from tilewright.frontend.annotations import (
     as_type,
     as_types,
 )
-from tilewright.frontend.capture import FunctionNode
+from tilewright.frontend.capture import FunctionNode, require_plain
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.core import Value
@@ -72,12 +72,7 @@ class SignatureReader:
 
     def _arguments(self, node: FunctionNode) -> list[ast.arg]:
         spec = node.args
-        if spec.vararg or spec.kwarg:
-            star = spec.vararg or spec.kwarg
-            assert star is not None
-            raise ParserSyntaxError(
-                "A kernel takes a fixed number of parameters", self.types.span(star)
-            )
+        require_plain(node, self.types.source)
         return [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
 
     def _param(self, argument: ast.arg) -> tuple[Value, ParamDirection]:

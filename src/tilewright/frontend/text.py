@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.boundary import public_entry
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.annotations import DynVar
-from tilewright.frontend.capture import CapturedFunction, FunctionNode
+from tilewright.frontend.capture import CapturedFunction, FunctionNode, require_plain
 from tilewright.frontend.decorators import function, inline, program
 from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.inline import InlineFunction
@@ -151,7 +151,7 @@ class _TextReader:
                 self.import_names(node)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.bound[name] = self.evaluator.evaluate(value)
-            case ast.FunctionDef():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.define_function(node)
             case ast.ClassDef():
                 self.define_program(node)
@@ -219,6 +219,7 @@ class _TextReader:
         self.functions.append(source)
 
     def inline(self, node: FunctionNode) -> InlineFunction:
+        require_plain(node, self.source)
         return InlineFunction(node.name, CapturedFunction(node, self.source), self.names)
 
     def define_program(self, node: ast.ClassDef) -> None:

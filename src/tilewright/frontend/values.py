@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.abi import integer_range
 from tilewright.dtypes import BOOL, FP32, INDEX, INT64, DType
 from tilewright.errors import ParserTypeError
 from tilewright.ir.affine import Symbol, scaled_symbol
@@ -125,6 +126,15 @@ def _common_int(left: DType, right: DType) -> DType:
     if left.bits != right.bits:
         return left if left.bits > right.bits else right
     return left if left.is_signed_int() else right
+
+
+def is_passed_as(wanted: DType, given: DType) -> bool:
+    """True when an integer scalar is passed as another one without a cast: an INDEX, or one whose
+    every value the other type has."""
+    if not (wanted.is_int() and given.is_int()):
+        return False
+    (low, high), (least, most) = integer_range(wanted), integer_range(given)
+    return given is INDEX or (low <= least and most <= high)
 
 
 def fitted(given: Any, declared: Any) -> Any:

@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 import tilewright.language as pl
-from tilewright.errors import ParserError, ParserSyntaxError
+from tilewright.errors import (
+    ParserError,
+    ParserSyntaxError,
+    ParserTypeError,
+    TilewrightError,
+)
 from tilewright.frontend.decorators import PendingMethod
-from unit.frontend.parsed_kernels import settled
+from unit.frontend.parsed_kernels import execute, settled
 
 T8 = pl.Tensor[[8], pl.FP32]
 
@@ -164,3 +169,65 @@ def test_attrs_of_the_decorator_are_deprecated_where_they_are_written() -> None:
             return pl.exp(x)
 
     assert f.attrs["n"] == 3 and caught[0].filename == __file__
+
+
+@pl.inline
+def same(p: pl.Tile) -> pl.Tile:
+    return p
+
+
+@pl.inline
+def more(n: pl.Scalar[pl.INT32]) -> pl.Scalar[pl.INT32]:
+    return n + 1
+
+
+def test_an_inline_helper_takes_what_its_bare_annotation_says() -> None:
+    with pytest.raises(ParserTypeError, match=r"parameter 'p': expects a pl\.Tile, got pl\.Tensor"):
+
+        @pl.function
+        def f(x: T8) -> T8:
+            return same(x)
+
+
+def test_an_index_is_passed_to_helpers_as_to_functions() -> None:
+    @pl.function
+    def f(i: pl.INDEX) -> pl.INT32:
+        return more(i)
+
+    assert execute(f, 3) == 4
+    with pytest.raises(TilewrightError, match=r"expects pl\.Scalar\[pl\.INT32\], got .*INT64"):
+
+        @pl.function
+        def g(i: pl.INT64) -> pl.INT32:
+            return more(i)
+
+
+DEFINITIONS = {
+    "is a coroutine": "@pl.function\nasync def f(x: pl.INT64):\n    y = x\n",
+    "takes a fixed number": "@pl.inline\ndef f(*x):\n    y = x\n",
+    "derives from 'Base'": "@pl.program\nclass P(Base):\n    pass\n",
+    "'f' is defined twice": (
+        "@pl.program\nclass P:\n"
+        "    @pl.function\n    def f(self, x: pl.INT64):\n        y = x\n"
+        "    @pl.function\n    def f(self, x: pl.INT64):\n        y = x\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("says", DEFINITIONS)
+@pytest.mark.parametrize("is_live", [True, False])
+def test_definitions_of_other_kinds_are_refused(says: str, is_live: bool, tmp_path: Any) -> None:
+    text = DEFINITIONS[says]
+    with pytest.raises(ParserSyntaxError, match=says) as caught:
+        if is_live:
+            path = tmp_path / "kernels.py"
+            path.write_text(f"import tilewright.language as pl\nclass Base: pass\n{text}")
+            exec(compile(path.read_text(), str(path), "exec"), {"__name__": "kernels"})
+        else:
+            pl.parse(text)
+    assert caught.value.span is not None
+
+
+def test_a_lambda_is_no_kernel() -> None:
+    with pytest.raises(ParserSyntaxError, match="decorates a 'def', not <function"):
+        pl.function(lambda x: x)

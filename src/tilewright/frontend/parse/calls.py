@@ -6,8 +6,6 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from tilewright.abi import integer_range
-from tilewright.dtypes import INDEX, DType
 from tilewright.errors import InvalidOperationError, ParserTypeError, TilewrightError
 from tilewright.frontend.inline import InlineFunction, expand
 from tilewright.frontend.matching import Matcher
@@ -22,6 +20,7 @@ from tilewright.frontend.values import (
     constant,
     convert,
     is_number,
+    is_passed_as,
     is_scalar,
 )
 from tilewright.frontend.words import DUMP_TAG, NO_DEP
@@ -224,18 +223,9 @@ def _fitted(p: FunctionParser, type_: Type, argument: Any) -> Value:
     if isinstance(type_, ScalarType):
         if is_number(argument):
             return constant(as_number(argument), type_.dtype)
-        if is_scalar(argument) and _holds(type_.dtype, argument.type.dtype):
+        if is_scalar(argument) and is_passed_as(type_.dtype, argument.type.dtype):
             return convert(argument, type_.dtype)
     return p.as_value(argument)
-
-
-def _holds(wanted: DType, given: DType) -> bool:
-    """True when an integer scalar is passed as another one without a cast: an INDEX, or one whose
-    every value the other type has."""
-    if not (wanted.is_int() and given.is_int()):
-        return False
-    (low, high), (least, most) = integer_range(wanted), integer_range(given)
-    return given is INDEX or (low <= least and most <= high)
 
 
 @callee(InlineFunction)
