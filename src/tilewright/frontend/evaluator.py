@@ -217,13 +217,10 @@ class Evaluator:
         """Elements of a list or tuple display, stars expanded."""
         values: list[Any] = []
         for node in nodes:
-            handler = self._handlers.get(type(node))
-            if handler is not None:
-                values.append(handler(self, node))
-            elif isinstance(node, ast.Starred):
+            if isinstance(node, ast.Starred):
                 values.extend(self.computed(node, list, self.evaluate(node.value)))
             else:
-                raise self.unsupported_expression(node)
+                values.append(self.evaluate(node))
         return values
 
     def attribute(self, base: Any, node: ast.Attribute) -> Any:

@@ -175,3 +175,46 @@ def test_a_view_is_not_written_after_its_tensor_became_another() -> None:
             "v[0:1, :] = 2.0",
             "o[:] = t",
         )
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ("o[1:3, :]", lambda o: o[1:3]),
+        ("pl.tensor.view(o, layout=pl.DN)", lambda o: o.T),
+        ("pl.tensor.view(o, [8, 3])", lambda o: o.reshape(8, 3)),
+        ("pl.tensor.view(o[0:2, :], layout=pl.DN)", lambda o: o[:2].T),
+    ],
+)
+def test_a_part_is_written_in_loops_and_scopes_around_which_it_was_taken(
+    part: str, place: Any
+) -> None:
+    f = kernel(
+        f"v = {part}",
+        "for i in pl.range(2):",
+        "    with pl.at(level=pl.Level.CORE_GROUP):",
+        "        v[i:i + 1, 0:2] = pl.add(v[i:i + 1, 0:2], x[0:1, 0:2])",
+        "    for j in pl.range(3):",
+        "        v[i:i + 1, 0:2] = pl.add(v[i:i + 1, 0:2], 1.0)",
+        "v[0:1, 1:2] = 9.0",
+    )
+    wanted = -X
+    seen = place(wanted)
+    seen[:2, :2] += X[:1, :2] + 3
+    seen[0, 1] = 9
+    np.testing.assert_array_equal(written(f, X, -X), wanted)
+
+
+def test_a_part_that_a_loop_only_reads_is_what_it_was() -> None:
+    f = kernel("v = o[0:1, :]", "for i in pl.range(4):", "    o[i:i + 1, :] = pl.add(v, 1.0)")
+    np.testing.assert_array_equal(written(f, X, X), np.repeat(X[:1] + 1, 4, 0))
+
+
+def test_a_name_that_means_another_part_after_an_iteration_is_not_written() -> None:
+    with pytest.raises(StaleRead):
+        kernel(
+            "v = o[0:1, :]",
+            "for i in pl.range(2):",
+            "    v[:, :] = x[0:1, :]",
+            "    v = o[1:2, :]",
+        )

@@ -40,6 +40,7 @@ from tilewright.frontend.parse.parser import (
     Yield,
     statement,
 )
+from tilewright.frontend.parse.parts import is_same_part, root_of_part, taken_again
 from tilewright.frontend.parse.regions import (
     can_flow,
     emit_region_op,
@@ -85,10 +86,12 @@ class Again:
     roots: set[int] = field(default_factory=set[int])
     dtypes: dict[str, DType] = field(default_factory=dict[str, DType])
     values: set[str] = field(default_factory=set[str])
+    parts: set[str] = field(default_factory=set[str])
 
     @property
     def size(self) -> int:
-        return len(self.names) + len(self.roots) + len(self.dtypes) + len(self.values)
+        found = (self.names, self.roots, self.dtypes, self.values, self.parts)
+        return sum(map(len, found))
 
 
 @dataclass
@@ -160,6 +163,7 @@ def _settled(p: FunctionParser, loop: Loop, again: Again) -> Reading | None:
         again.roots |= missed.roots
         again.dtypes |= missed.dtypes
         again.values |= missed.values
+        again.parts |= missed.parts
     shown = ", ".join(sorted(again.names | again.values)) or "its outputs"
     raise UnsupportedFeatureError(
         f"What {shown} mean after an iteration depends on the path taken",
@@ -183,10 +187,19 @@ def _read_once(p: FunctionParser, loop: Loop, again: Again) -> tuple[Reading, Ag
         p.scope[loop.index] = variable
     start, mark = dict(p.scope), p.versions.mark()
     all_params = (variable, *params) if variable is not None else tuple(params)
+    with p.builder.inside(Block()) as head:
+        _take_parts(p, sorted(again.parts))
     block = p.region(all_params, loop.body)
+    block.ops[:0] = head.ops
     names, yields = _yielded(p, loop, carries, p.ended)
     reading = Reading(carries, params, block, before, yields, names, dict(p.scope), variable)
-    return reading, _missed(p, loop, reading, start, mark)
+    return reading, _missed(p, loop, reading, again, start, mark)
+
+
+def _take_parts(p: FunctionParser, names: Sequence[str]) -> None:
+    """Takes the parts that an iteration writes again, at its beginning."""
+    for bound in dict.fromkeys(p.scope[name] for name in names):
+        _rename(p.scope, bound, taken_again(p, bound))
 
 
 def _enter(p: FunctionParser, carries: Sequence[Carry], params: Sequence[Value]) -> None:
@@ -218,6 +231,8 @@ def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
     for name in _implicit_names(p, loop, again):
         bound = p.scope.get(name)
         if name not in needed or not can_flow(bound) or bound in carried:
+            continue
+        if name not in again.names and root_of_part(p, bound) is not None:
             continue
         init = p.versions.newest(_initial(p, name, bound, again))
         if isinstance(bound, Value):
@@ -306,7 +321,12 @@ def _yielded(
 
 
 def _missed(
-    p: FunctionParser, loop: Loop, reading: Reading, start: dict[str, Any], mark: list[Value]
+    p: FunctionParser,
+    loop: Loop,
+    reading: Reading,
+    known: Again,
+    start: dict[str, Any],
+    mark: list[Value],
 ) -> Again:
     again = Again()
     carried = {carry.name for carry in reading.carries if not carry.explicit}
@@ -314,7 +334,11 @@ def _missed(
     needed = p.live.live(loop.node) | loop.again_reads
     ended = _yield_names(p, loop.body)
     for name, bound in start.items():
-        if reading.scope.get(name) is bound or name in carried or name in ended:
+        now = reading.scope.get(name)
+        if now is bound or name in carried or name in ended:
+            continue
+        if is_same_part(p, bound, now):
+            again.parts |= {name} - known.parts
             continue
         inner = name in loop.headers or name == loop.index
         if name in needed and not inner and can_flow(bound) and not _is_root(p, bound, roots):
@@ -376,9 +400,14 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
             p.versions.advance(carry.root, result)
         else:
             p.versions.join(result, carry.init, reading.yields[reading.carries.index(carry)])
+    live = p.live.live(loop.node)
     for name, bound in reading.scope.items():
         was = before.get(name)
         if name in loop.headers or name == loop.index or (name in before and was is bound):
+            continue
+        if isinstance(was, Value) and is_same_part(p, was, bound):
+            if name in live:
+                _rename(p.scope, was, taken_again(p, was))
             continue
         root = p.versions.root(bound) if isinstance(bound, Value) else None
         if root is not None:  # an older version stays one: it may be written, not read

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tilewright.errors import InvalidOperationError, StaleRead
 from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.versions import tied_pairs
@@ -84,6 +86,44 @@ def _assembled_view(op: Operation, newest: Value, new: Value) -> Value:
             f"Write '{newest.name}' itself.",
         )
     return value
+
+
+def root_of_part(p: FunctionParser, part: Any) -> int | None:
+    """The root that `part` is a part of; None for other values."""
+    op = slice_behind(part) if isinstance(part, Value) and part in p.versions.parts else None
+    if op is None:
+        return None
+    root = p.versions.root(op.operands[0])
+    return root_of_part(p, op.operands[0]) if root is None else root
+
+
+def is_same_part(p: FunctionParser, a: Any, b: Any) -> bool:
+    """True for two contents of one part: the same window of versions of one root."""
+    if root_of_part(p, a) is None or root_of_part(p, b) is None:
+        return False
+    return _is_same_window(p, a, b)
+
+
+def _is_same_window(p: FunctionParser, a: Value, b: Value) -> bool:
+    if a in p.versions.roots or b in p.versions.roots:
+        return p.versions.root(a) == p.versions.root(b)
+    one, other = ((slice_behind(x) if x in p.versions.parts else None) for x in (a, b))
+    if one is None or other is None or one.opdef is not other.opdef or one.attrs != other.attrs:
+        return False
+    windows = one.operands[1:] == other.operands[1:]
+    return windows and _is_same_window(p, one.operands[0], other.operands[0])
+
+
+def taken_again(p: FunctionParser, part: Value) -> Value:
+    """The same part of the newest version of its root, at the end of the block."""
+    op = slice_behind(part)
+    assert op is not None
+    whole = op.operands[0]
+    newest = taken_again(p, whole) if p.versions.root(whole) is None else p.versions.newest(whole)
+    made = p.builder.emit(op.opdef, (newest, *op.operands[1:]), op.attrs, span=op.span)
+    p.settle(made)
+    p.state.implied.add(made)
+    return made.result
 
 
 def slice_behind(value: Value) -> Operation | None:

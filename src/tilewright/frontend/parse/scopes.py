@@ -10,6 +10,7 @@ from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, option_attr, require_options
 from tilewright.frontend.parse.parser import FunctionParser, statement
+from tilewright.frontend.parse.parts import is_same_part, taken_again
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.surface import LoopWord, ScopeWord, Word
@@ -50,12 +51,16 @@ def parse_with(p: FunctionParser, node: ast.With) -> None:
     where = Position.of(block)
     newest = [v for v, was in zip(versions, p.versions.current) if v is not was]
     live = p.live.live(node)
+    parts = {n: b for n, b in changed.items() if n in p.scope and is_same_part(p, p.scope[n], b)}
+    changed = {n: b for n, b in changed.items() if n not in parts}
     named = [bound for name, bound in changed.items() if name in live]
     ids = () if current is None else (current,)
     yields = where.sorted(v for v in (*ids, *newest, *named) if where.defines(v))
     end_block(p, block, yields)
     op = emit_region_op(p, control.scope, (deps,), attrs, (block,), node)
     _leave(p, block, yields, op.results, changed, versions)
+    for name in live.intersection(parts):
+        p.scope[name] = taken_again(p, p.scope[name])
     if isinstance(item.optional_vars, ast.Name):
         p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
 
