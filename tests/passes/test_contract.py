@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+import tilewright.nki as nki
+import tilewright.nki.isa as nisa
+import tilewright.nki.language as nl
 from passes.programs import (
     IN,
     OUT,
@@ -17,6 +20,7 @@ from passes.programs import (
     kernel,
     load,
     loops,
+    lowered,
     mul,
     store,
     tensor,
@@ -56,6 +60,24 @@ def test_a_transposed_operand_is_a_strided_view() -> None:
         return [matmul.matmul(shape.transpose(a, perm=(1, 0)), b)], []
 
     function = check(kernel([("a", tensor(8, 12), IN), ("b", tensor(8, 20), IN)], body))
+    assert allocs(function) == 0
+
+
+def test_a_stationary_operand_is_read_where_it_is() -> None:
+    @nki.jit
+    def k(a_t, b):
+        out = nl.ndarray((128, 256), dtype=nl.float32, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf) for x in (a_t, b)]
+        for tile, x in zip(tiles, (a_t, b), strict=True):
+            nisa.dma_copy(dst=tile, src=x)
+        nl.store(out, nisa.nc_matmul(*tiles))
+        return out
+
+    a_t, b = np.ones((64, 128), np.float32), np.ones((64, 256), np.float32)
+    function = lowered(k.lower(a_t, b))
+    (product,) = (op for op in function.body.walk() if op.opdef is loop.matmul)
+    assert product.attrs["a_trans"]
+    assert product.operands[1:] == function.params[:2]
     assert allocs(function) == 0
 
 

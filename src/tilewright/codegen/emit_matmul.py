@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells, run_ranges
+from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_ranges
 from tilewright.codegen.emitter import Emitter, emits
 from tilewright.codegen.epilogue import LaneEpilogue, write_panel
 from tilewright.codegen.formats import REGISTER_ELEMENT
@@ -89,7 +89,8 @@ class Problem:
 
 def plan_matmul(c: Matrix, a: Matrix, b: Matrix) -> Problem | None:
     """How to compute c = a @ b; None if an operand has no axis of unit stride."""
-    swapped = c.unit_axis == 0 and c.strides[1] != 1
+    is_column = c.shape[1] == 1 and c.shape[0] != 1 and c.strides[0] == 1
+    swapped = is_column or (c.unit_axis == 0 and c.strides[1] != 1)
     if swapped:
         c, a, b = c.transposed, b.transposed, a.transposed
     axes = (c.unit_axis, a.unit_axis, b.unit_axis)
@@ -271,7 +272,8 @@ def grid_of(problem: Problem, isa: Isa) -> Grid:
         rows = ceildiv(ceildiv(m, down), plan.rows) * plan.rows
     spec = replace(
         problem.spec,
-        m=min(rows, m) if isinstance(m, int) and (m % rows == 0 or m <= rows) else None,
+        m=m if isinstance(m, int) and m <= rows else None,
+        unit=rows if isinstance(m, int) and m % rows == 0 else 1,
         n=min(columns, n) if isinstance(n, int) else None,
         packs=not isinstance(n, int) or n > isa.in_place,
     )
@@ -285,8 +287,15 @@ def few_rows(problem: Problem, rows: int) -> Grid:
     return Grid(rows, STREAM_COLUMNS, spec, spec, spans=True)
 
 
+Range = tuple[Num, ...]
+"""Where something begins and ends."""
+
+
 class GridWriter:
-    """Writes blocks of C as cells of a parallel loop; each packs its own part of B."""
+    """Writes blocks of C as cells of a parallel loop; each packs its own part of B.
+
+    Those of the same columns follow each other: a thread that has some of them packs B once.
+    """
 
     def __init__(self, e: Emitter, problem: Problem, call: Call, grid: Grid) -> None:
         self.e, self.problem, self.call, self.grid = e, problem, call, grid
@@ -298,31 +307,31 @@ class GridWriter:
         across = self.blocks(n, grid.columns)
         down = self.blocks(m, grid.rows)
 
-        def write(cell: CellEmitter, number: Num) -> None:
-            wide, local = cell.capture_num(across), cell.index
-            row = local.mul(local.floordiv(number, wide), grid.rows)
-            column = local.mul(local.mod(number, wide), grid.columns)
-            self.write_block(cell, row, column, grid.columns, scratch)
+        def write(cell: CellEmitter, begin: Num, end: Num) -> None:
+            high, local = cell.capture_num(down), cell.index
+            last = local.floordiv(local.sub(local.add(end, high), 1), high)
+            with local.steps(local.floordiv(begin, high), last, 1) as number:
+                first = local.mul(number, high)
+                top = local.maximum(local.sub(begin, first), 0)
+                bottom = local.minimum(local.sub(end, first), high)
+                rows = tuple(local.mul(each, grid.rows) for each in (top, bottom))
+                column = local.mul(number, grid.columns)
+                columns = column, local.add(column, grid.columns)
+                self.write_block(cell, rows, columns, scratch)
 
         def write_span(cell: CellEmitter, begin: Num, end: Num) -> None:
-            column = cell.index.mul(begin, grid.columns)
-            columns = cell.index.sub(cell.index.mul(end, grid.columns), column)
-            self.write_block(cell, 0, column, columns, scratch)
+            columns = tuple(cell.index.mul(each, grid.columns) for each in (begin, end))
+            self.write_block(cell, (0, grid.rows), columns, scratch)
 
-        if grid.spans:
-            run_ranges(self.e, across, work, write_span)
-        else:
-            run_cells(self.e, index.mul(across, down), work, write)
+        run_ranges(self.e, index.mul(across, down), work, write_span if grid.spans else write)
 
     def blocks(self, extent: Num, size: int) -> Num:
         """How many blocks an extent has."""
         return self.e.index.floordiv(self.e.index.add(extent, size - 1), size)
 
-    def write_block(
-        self, cell: CellEmitter, row: Num, column: Num, columns: Num, scratch: Num
-    ) -> None:
-        """One block of at most so many columns; those of the last column may be narrower."""
-        call, grid, text = self.block_call(cell, row, column, columns), self.grid, cell.text
+    def write_block(self, cell: CellEmitter, rows: Range, columns: Range, scratch: Num) -> None:
+        """Rows and columns of C, as far as it has them; those of the last column may be fewer."""
+        call, grid, text = self.block_call(cell, rows, columns), self.grid, cell.text
         work = cell.index.place(cell.arena, cell.capture_num(scratch), "i8")
         if grid.last == grid.spec:
             call.write(cell, grid.spec, work)
@@ -336,9 +345,10 @@ class GridWriter:
             text.jump(after)
         text.start(after)
 
-    def block_call(self, cell: CellEmitter, row: Num, column: Num, columns: Num) -> Call:
+    def block_call(self, cell: CellEmitter, rows: Range, columns: Range) -> Call:
         """Where the block of C, its rows of A and its columns of B are, and how large it is."""
         problem, index, call = self.problem, cell.index, self.call
+        row, column = rows[0], columns[0]
         m, n, k = (cell.capture_num(size) for size in problem.sizes)
         ldc, lda, ldb = (cell.capture_num(each) for each in problem.strides)
         c, a, b = (cell.capture(pointer, "ptr") for pointer in call.pointers)
@@ -351,8 +361,8 @@ class GridWriter:
             index.place(b, index.mul(column, bj), source_element(problem.spec.b_dtype)),
         )
         sizes = (
-            index.minimum(index.sub(m, row), self.grid.rows),
-            index.minimum(index.sub(n, column), columns),
+            index.sub(index.minimum(rows[1], m), row),
+            index.sub(index.minimum(columns[1], n), column),
             k,
         )
         strides, env = (ldc, lda, ldb), cell.capture(call.env, "ptr") if call.env else ""

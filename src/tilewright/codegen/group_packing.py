@@ -304,22 +304,25 @@ def write_byte_a(
 
 def copy_row(text: Text, src: str, dst: str, signed: bool) -> str:
     """A contiguous row; gives the sum of its elements."""
-    index = Index(text)
-    whole = index.round_down("%depth", LANES)
-    with text.loop(0, whole, LANES, [(WORDS, "zeroinitializer")]) as loop:
+    index, step = Index(text), BYTES.elements
+    whole = index.round_down("%depth", step)
+    with text.loop(0, whole, step, [(WORDS, "zeroinitializer")]) as loop:
         loop.following = [copy_part(text, src, dst, loop.counter, "", loop.carries[0], signed)]
-    mask = lane_mask(text, index.sub("%depth", whole))
+    mask = element_mask(text, index.sub("%depth", whole), step)
     total = copy_part(text, src, dst, whole, mask, loop.carries[0], signed)
     return text.let(f"call i32 @llvm.vector.reduce.add.v{LANES}i32({WORDS} {total})")
 
 
 def copy_part(text: Text, src: str, dst: str, k: Num, mask: str, total: str, signed: bool) -> str:
-    """Sixteen elements; gives the running sums."""
+    """The elements of a vector; gives the running sums, as products with ones."""
     index = Index(text)
-    value = load_masked(text, index.place(src, k, "i8"), "i8", mask)
-    text.do(f"store <{LANES} x i8> {value}, ptr {index.place(dst, k, 'i8')}, align 1")
-    wide = text.let(f"{'sext' if signed else 'zext'} <{LANES} x i8> {value} to {WORDS}")
-    return text.let(f"add {WORDS} {total}, {wide}")
+    value = load_words(text, index.place(src, k, "i8"), mask, BYTES)
+    text.do(f"store {WORDS} {value}, ptr {index.place(dst, k, 'i8')}, align 1")
+    kind = type_text("i8", BYTES.elements)
+    factors = text.let(f"bitcast {WORDS} {value} to {kind}"), "splat (i8 1)"
+    left, right = reversed(factors) if signed else factors
+    arguments = f"{WORDS} {total}, {kind} {left}, {kind} {right}"
+    return text.let(f"call {WORDS} @llvm.x86.avx512.vpdpbusd.512({arguments})")
 
 
 def gather_row(text: Text, src: str, dst: str, signed: bool) -> str:

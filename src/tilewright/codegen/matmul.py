@@ -43,6 +43,7 @@ PANEL = ", ptr %panel"
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 12288, 4
 FAR, STREAM_AHEAD = 16 << 20, 2048
+TURNED_COLUMNS, LEAST_LINES = 1024, 16
 
 # Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
 FEW_ROWS: dict[str, dict[int, int]] = {
@@ -54,7 +55,7 @@ ROW_TAILS = {8: (4, 2, 1), 6: (3, 1), 5: (2, 1), 2: (1,)}
 
 @dataclass(frozen=True, slots=True)
 class Matmul:
-    """What is known of a matmul now; None is "at run time".
+    """What is known of a matmul now; None is "at run time". An m of run time is some `unit`s.
 
     `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
     `lda` and `ldb` are the strides of the other axis. C has unit stride along n. `packs` overrides
@@ -74,6 +75,7 @@ class Matmul:
     lda: int | None = None
     ldb: int | None = None
     packs: bool | None = None
+    unit: int = 1
     has_panels: bool = False
     finish: Finish | None = None
 
@@ -93,6 +95,7 @@ class Matmul:
         sizes = ".".join(
             "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
         )
+        sizes += f".{self.unit}" * (self.unit > 1)
         layout = self.a_major + self.b_major + {None: "", True: "p", False: "u"}[self.packs]
         layout += "e" * self.has_panels
         return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{layout}.{sizes}"
@@ -108,8 +111,9 @@ class Plan:
     """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time.
 
     `dot` is the kind of dot-product instructions, as a micro-kernel has it. With `turns_a`, the
-    copy of A has the elements of a column together. `ahead` is how far, in bytes, the micro-kernel
-    asks for what it reads.
+    copy of A has the elements of a column together; with `turns_b`, the micro-kernel takes columns
+    of B as they are, `LANES` elements at a time, and only what is left of them is packed. `ahead`
+    is how far, in bytes, the micro-kernel asks for what it reads.
     """
 
     rows: int
@@ -121,6 +125,7 @@ class Plan:
     turns_a: bool = False
     dot: str = ""
     ahead: int = 0
+    turns_b: bool = False
 
     @property
     def has_bias(self) -> bool:
@@ -164,11 +169,17 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     if streams:
         depth, columns = STREAM_DEPTH if rows < isa.rows else 2 * STREAM_DEPTH, STREAM_COLUMNS
         vectors = min(vectors, STREAM_VECTORS)
+    turns_b = turns_columns(spec, isa)
+    if turns_b:
+        vectors, columns = 1, TURNED_COLUMNS
     if spec.n is not None:
         vectors = max(1, min(vectors, -(-spec.n // LANES)))
     turns_a = dot == PAIRS.name and spec.a_major == "m"
-    ahead = STREAM_AHEAD if streams and is_far(spec) else 0
-    plan = Plan(rows, vectors, depth, columns, packs, is_narrow(spec.a_dtype), turns_a, dot, ahead)
+    ahead = STREAM_AHEAD if (streams or turns_b) and is_far(spec) else 0
+    widens_a = is_narrow(spec.a_dtype)
+    plan = Plan(rows, vectors, depth, columns, packs, widens_a, turns_a, dot, ahead, turns_b)
+    if turns_b:
+        return replace(plan, depth=LANES)
     depth *= plan.group
     if spec.k is not None:
         least = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
@@ -194,9 +205,16 @@ def streams_b(spec: Matmul, isa: Isa) -> bool:
     return spec.m == 1 or spec.n is None or spec.n > STREAM_WIDTH
 
 
+def turns_columns(spec: Matmul, isa: Isa) -> bool:
+    """Whether columns of B are turned where they are used: once, as there are few rows."""
+    is_plain = not is_narrow(spec.a_dtype) and not is_narrow(spec.b_dtype)
+    return spec.b_major == "k" and is_plain and spec.m is not None and spec.m <= isa.rows
+
+
 def is_far(spec: Matmul) -> bool:
     """Whether the memory that has B is perhaps more than any cache."""
-    return spec.k is None or spec.ldb is None or 4 * spec.k * spec.ldb >= FAR
+    across = spec.k if spec.b_major == "n" else spec.n
+    return across is None or spec.ldb is None or 4 * across * spec.ldb >= FAR
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:
@@ -245,11 +263,15 @@ def require_matmul(module: Module, spec: Matmul) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """A block of B: where it starts, its stride along k, and by what a panel's column is scaled."""
+    """A block of B: where it starts, its stride along k, and by what a panel's column is scaled.
+
+    If it is `turned`, the stride is that of its columns.
+    """
 
     base: str
     stride: Num
     scale: Num
+    turned: bool = False
 
 
 Cell = Callable[[int, int, Num, Num, Num], None]
@@ -273,8 +295,10 @@ class MatmulWriter:
     def write(self) -> Text:
         """The definition."""
         plan, index = self.plan, self.index
-        if plan.packs is None and self.spec.m is None:
-            self.single_row()
+        one = replace(self.spec, m=1)
+        may_be_one = self.spec.m is None and self.spec.unit == 1
+        if may_be_one and (plan.packs is None or turns_columns(one, self.module.isa)):
+            self.single_row(one)
         self.packed_flag = self.packing_decision()
         self.depth = self.depth_decision()
         whole = index.round_down(self.n, plan.columns)
@@ -291,9 +315,9 @@ class MatmulWriter:
         self.text.do("ret void")
         return self.text
 
-    def single_row(self) -> None:
+    def single_row(self, spec: Matmul) -> None:
         """One row, found at run time, has a function of its own."""
-        symbol = require_matmul(self.module, replace(self.spec, m=1))
+        symbol = require_matmul(self.module, spec)
         one, more = self.text.label(), self.text.label()
         self.text.branch(self.text.let("icmp eq i64 %m, 1"), one, more)
         self.text.start(one)
@@ -321,17 +345,49 @@ class MatmulWriter:
 
     def column_block(self, column: Num, columns: Num) -> None:
         """Columns [column, column + columns) of C, all of k (once if it is empty), all rows."""
+        if self.plan.turns_b:
+            self.turned_block(column, columns)
+            return
         with self.index.steps(0, self.index.maximum(self.k, 1), self.depth) as k:
             depth = self.index.minimum(self.index.sub(self.k, k), self.depth)
             self.k_block(column, columns, k, depth)
 
-    def k_block(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
+    def turned_block(self, column: Num, columns: Num) -> None:
+        """All of k: whole lines of the cache in place; what is before and after them is packed."""
+        index = self.index
+        lead = self.before_lines(column)
+        whole = index.round_down(index.sub(self.k, lead), LANES)
+        self.packed_block(column, columns, 0, lead)
+        in_place = Panels(self.b_in_place(column, lead), self.ldb, self.ldb, True)
+        self.k_block(column, columns, lead, whole, in_place)
+        end = index.add(lead, whole)
+        self.packed_block(column, columns, end, index.sub(self.k, end))
+
+    def before_lines(self, column: Num) -> Num:
+        """Elements of a column of B before a line of the cache begins, the same in all columns."""
+        k, ldb = self.spec.k, self.spec.ldb
+        if (k is not None and k < LEAST_LINES * LANES) or (ldb is not None and ldb % LANES):
+            return 0
+        address = self.text.let(f"ptrtoint ptr {self.b_in_place(column, 0)} to i64")
+        elements = self.text.let(f"lshr i64 {address}, 2")
+        before = self.text.let(f"and i64 {self.index.sub(0, elements)}, {LANES - 1}")
+        return self.index.minimum(before, self.k)
+
+    def packed_block(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
+        """A block of B, packed, if there is any of it."""
+        if depth != 0:
+            with self.text.when(self.text.let(f"icmp sgt i64 {depth}, 0")):
+                self.k_block(column, columns, k, depth)
+
+    def k_block(
+        self, column: Num, columns: Num, k: Num, depth: Num, panels: Panels | None = None
+    ) -> None:
         """One block of B: packed or in place, then all rows against it."""
         start = "%accumulate"
         if k != 0:
             later = self.text.let(f"icmp sgt i64 {k}, 0")
             start = self.text.let(f"or i1 {later}, %accumulate")
-        panels = self.b_panels(column, columns, k, depth)
+        panels = panels or self.b_panels(column, columns, k, depth)
         done = self.completion(k, depth)
         for rows, low, high in self.row_ranges():
             with self.index.steps(low, high, rows) as row:
@@ -363,7 +419,7 @@ class MatmulWriter:
         ranges: list[tuple[int, Num, Num]] = []
         if whole != 0:
             ranges.append((rows, 0, whole))
-        rest = index.sub(self.m, whole)
+        rest = index.sub(self.m, whole) if self.spec.unit % rows else 0
         if isinstance(rest, int):
             return [*ranges, (rest, whole, self.m)] if rest else ranges
         low = whole
@@ -448,11 +504,12 @@ class MatmulWriter:
                 known(ak),
                 known(stride),
                 tail,
-                unroll=4 if main else 2,
-                rest=not isinstance(self.k, int) or self.k % (4 * plan.group) != 0,
+                unroll=LANES if panels.turned else 4 if main else 2,
+                rest=not panels.turned and (plan.turns_b or not whole_steps),
                 dot=plan.dot,
                 ends=done == "true",
-                ahead=plan.ahead,
+                ahead=plan.ahead if panels.turned or not plan.turns_b else 0,
+                turned=panels.turned,
             )
             symbol = require_block(self.module, block, finish)
             offset = index.add(index.mul(panel, panels.scale), inside)
@@ -467,6 +524,7 @@ class MatmulWriter:
                 arguments += f", i1 {done}, ptr %env, ptr %ctx, i64 {top}, i64 {first}"
             self.text.do(f"call fastcc void {symbol}({arguments})")
 
+        whole_steps = isinstance(self.k, int) and self.k % (4 * plan.group) == 0
         steps = self.groups(depth)
         top = index.add("%row", row) if finish is not None else 0
         bias = index.place("%work", self.bias_offset(), "i8") if plan.has_bias else "null"

@@ -8,11 +8,12 @@ add, wrapping.
 from collections.abc import Sequence
 from typing import Protocol
 
+from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, fma
+from tilewright.codegen.packing import LANES, transpose
 from tilewright.codegen.text import ELEMENT_BYTES, NAMELESS, Module, Text, vector_text
 from tilewright.dataclass import dataclass
 
-LANES = 16
 PARAMETERS = (
     "ptr %c, i64 %ldc, ptr %a, i64 %ai, i64 %ak, ptr %b, i64 %bk, i64 %k, i1 %start, i64 %tail, "
     "ptr %bias"
@@ -33,7 +34,8 @@ class Block:
     along k and a step multiplies and adds all of them: "pairs" of BF16, or four bytes, where "a" or
     "b" is the operand whose bytes are unsigned and every row starts with its number in `%bias`
     added. A block that `ends` always ends the chains. With `ahead`, it asks for what is so many
-    bytes after each line of B that it reads.
+    bytes after each line of B that it reads. If B is `turned`, its unit stride is along k and `bk`
+    leads from column to column; k is a multiple of `unroll`, which is `LANES`.
     """
 
     rows: int
@@ -48,13 +50,16 @@ class Block:
     dot: str = ""
     ends: bool = False
     ahead: int = 0
+    turned: bool = False
 
     @property
     def symbol(self) -> str:
         """The name of the function."""
         strides = ".".join("x" if s is None else str(s) for s in (self.ai, self.ak, self.bk))
         tail = "r" if self.tail == RUNTIME else str(self.tail)
-        loop = f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{self.dot}"
+        loop = (
+            f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{'t' * self.turned}{self.dot}"
+        )
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
         )
@@ -96,8 +101,10 @@ class BlockWriter:
         if finish is not None:
             parameters, symbol = PARAMETERS + FINISH, NAMELESS
         self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
+        self.index = Index(self.text)
         self.kind = f"<{LANES} x {block.element}>"
-        is_narrow = 0 < block.tail <= HALF and not block.dot and finish is None
+        is_whole = block.dot or block.turned or finish is not None
+        is_narrow = 0 < block.tail <= HALF and not is_whole
         self.narrow = block.vectors - 1 if is_narrow else None
         self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
 
@@ -106,6 +113,7 @@ class BlockWriter:
         text = self.text
         self.mask = self.tail_mask()
         self.row_bases = self.run_time_rows()
+        self.column_offsets = self.turned_columns() if self.block.turned else []
         self.places = [self.c_place(r, v) for r, v in self.cells]
         accumulators = self.starting_values()
         unroll = self.block.unroll
@@ -243,10 +251,14 @@ class BlockWriter:
         """The loop over k from `low` to `high`, `step` links of every chain at a time."""
         with self.text.loop(low, high, step, state) as loop:
             a, b, *accumulators = loop.carries
-            for u in range(step):
-                accumulators = self.link(a, b, loop.counter, u, accumulators)
+            if self.block.turned:
+                accumulators = self.turned_links(a, b, loop.counter, accumulators)
+            else:
+                for u in range(step):
+                    accumulators = self.link(a, b, loop.counter, u, accumulators)
             following_a = a if self.block.ak == 1 else self.advance(a, self.times("%ak", step))
-            following_b = self.advance(b, self.times("%bk", step))
+            along_k = step if self.block.turned else self.times("%bk", step)
+            following_b = self.advance(b, along_k)
             loop.following = [following_a, following_b, *accumulators]
         return [(kind, value) for (kind, _), value in zip(state, loop.carries, strict=True)]
 
@@ -262,9 +274,7 @@ class BlockWriter:
         b_place = self.advance(b, self.times("%bk", u)) if u else b
         vectors = range(self.block.vectors)
         b_places = [self.advance(b_place, LANES * v) if v else b_place for v in vectors]
-        if self.block.ahead:
-            for place in b_places:
-                self.text.fetch(self.advance(place, self.block.ahead // ELEMENT_BYTES["float"]))
+        self.fetch_ahead(b_places)
         columns = [self.load(place, v) for v, place in zip(vectors, b_places, strict=True)]
         places = [self.a_place(a, counter, r, u) for r in range(self.block.rows)]
         widths = {self.lanes(v) for v in range(self.block.vectors)}
@@ -273,6 +283,37 @@ class BlockWriter:
             self.multiply_add(rows[r, self.lanes(v)], columns[v], accumulator, self.lanes(v))
             for (r, v), accumulator in zip(self.cells, accumulators, strict=True)
         ]
+
+    def fetch_ahead(self, places: Sequence[str]) -> None:
+        """Ask for what comes after the lines of B at `places`."""
+        if self.block.ahead:
+            for place in places:
+                self.text.fetch(self.advance(place, self.block.ahead // ELEMENT_BYTES["float"]))
+
+    def turned_columns(self) -> list[Num]:
+        """How far each column of B is; columns that do not exist are where the last one is."""
+        block, index = self.block, self.index
+        last: Num = LANES - 1
+        if block.tail != FULL:
+            last = index.sub("%tail" if block.tail == RUNTIME else block.tail, 1)
+        distance: Num = "%bk" if block.bk is None else block.bk
+        lanes = range(LANES * (block.vectors - 1))
+        columns = [*lanes, *(index.add(len(lanes), index.minimum(n, last)) for n in range(LANES))]
+        return [index.mul(column, distance) for column in columns]
+
+    def turned_links(self, a: str, b: str, counter: str, accumulators: list[str]) -> list[str]:
+        """`LANES` fused steps of every chain; columns of B become rows in registers."""
+        state = dict(zip(self.cells, accumulators, strict=True))
+        for v in range(self.block.vectors):
+            offsets = self.column_offsets[LANES * v : LANES * (v + 1)]
+            places = [self.index.place(b, offset, self.block.element) for offset in offsets]
+            self.fetch_ahead(places)
+            columns = [self.text.let(f"load {self.kind}, ptr {place}, align 1") for place in places]
+            for u, column in enumerate(transpose(self.text, columns, self.kind)):
+                for r in range(self.block.rows):
+                    row = self.spread(self.a_place(a, counter, r, u), LANES)
+                    state[r, v] = self.multiply_add(row, column, state[r, v], LANES)
+        return [state[cell] for cell in self.cells]
 
     def a_place(self, a: str, counter: str, row: int, u: int) -> str:
         """Where a[row, k + u] is."""

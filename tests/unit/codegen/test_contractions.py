@@ -82,6 +82,26 @@ def test_a_long_matmul_is_shared_and_changes_no_bit(shape: tuple[int, ...], dyna
         np.testing.assert_array_equal(c, a @ b)
 
 
+@pytest.mark.parametrize("a_trans", [False, True])
+@pytest.mark.parametrize("b_trans", [False, True])
+@pytest.mark.parametrize("shape", [(37, 1, 50), (2100, 1, 40), (1, 1, 33), (20, 1, 300)])
+def test_a_column_is_the_row_of_the_transposed_product(
+    shape: tuple[int, int, int], a_trans: bool, b_trans: bool
+) -> None:
+    m, n, k = shape
+
+    def body(a: Value, b: Value, c: Value) -> None:
+        loop.matmul(c, a, b, a_trans=a_trans, b_trans=b_trans)
+        loop.matmul(c, a, b, a_trans=a_trans, b_trans=b_trans, accumulate=True)
+
+    shapes = [(k, m) if a_trans else (m, k), (n, k) if b_trans else (k, n), (m, n)]
+    params = [
+        (name, buffer(*s), d) for name, s, d in zip("abc", shapes, (IN, IN, OUT), strict=True)
+    ]
+    a, b = (np.round(data(*s, seed=i) * 8).astype(np.float32) for i, s in enumerate(shapes[:2]))
+    agree(kernel_program(params, body), a, b, np.zeros((m, n), np.float32))
+
+
 @pytest.mark.parametrize("dtype", [FP32, BF16, INT8])
 def test_matmul_of_operands_that_are_nowhere_dense(dtype: DType) -> None:
     result = INT32 if dtype is INT8 else FP32

@@ -1,13 +1,17 @@
 """Every element of a matmul is one fused chain over k: the same for any blocks, layout, ISA."""
 
 import ctypes
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tilewright.codegen.machine import assembly, llvm
 from tilewright.codegen.matmul import PARAMETERS, Matmul, require_matmul, workspace_bytes
-from tilewright.codegen.text import Text
+from tilewright.codegen.text import Module, Text
+from tilewright.target import ISAS, PORTABLE_CPUS, Target
 from tilewright.testing.chains import fma_chain
 from unit.codegen.native_code import NUMPY, Loaded, available_isas, new_module, pointer, same_bits
 
@@ -144,6 +148,28 @@ def test_transposed_operands_have_the_same_bits(a_major: str, b_major: str, isa:
 
 
 @pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("size", [(1, 40, 700), (1, 1, 300), (2, 33, 17), (5, 64, 0), (8, 35, 257)])
+def test_few_rows_take_columns_as_they_are(size: tuple[int, int, int], isa: str) -> None:
+    m, _, k = size
+    for dtype, a_major in [("FP32", "k"), ("FP32", "m"), ("INT32", "k")]:
+        known = Matmul(dtype, dtype, *size, a_major, "k", ldb=k)
+        for spec in (known, replace(known, n=None, k=None, ldb=None), replace(known, m=None)):
+            check(spec, *size, isa, m % 2 == 0)
+
+
+@pytest.mark.parametrize("start", range(1, 16, 5))
+def test_columns_that_begin_inside_a_line(start: int) -> None:
+    spec = Matmul("FP32", "FP32", 3, 20, 320, "k", "k", ldb=320)
+    c, a, b = operands(spec, 3, 20, 320)
+    memory = np.zeros(20 * 320 + 32, np.float32)
+    first = (-memory.ctypes.data // 4 + start) % 16
+    moved = memory[first : first + b.size].reshape(20, 320)
+    moved[:] = b.T
+    got = NativeMatmul(spec, available_isas()[0])(c.copy(), a, moved.T)
+    assert same_bits(got, chain(np.zeros_like(c), a, b))
+
+
+@pytest.mark.parametrize("isa", available_isas())
 @pytest.mark.parametrize("dtype", ["FP16", "BF16", "FP8E4M3", "FP8E5M2", "INT8", "UINT8", "INT16"])
 def test_narrow_operands_widen_exactly(dtype: str, isa: str) -> None:
     for a_major, b_major in [("k", "n"), ("m", "k")]:
@@ -220,6 +246,39 @@ def test_what_comes_from_far_is_asked_for_in_time() -> None:
         module = isa()
         require_matmul(module, spec)
         assert ("@llvm.prefetch" in module.finish()) == is_asked, spec
+
+
+WORDS_OF_ISA = {
+    "avx512": (r"vfmadd\d+ps\s.*%zmm", r"fmla"),
+    "avx2": (r"vfmadd\d+ps\s.*%ymm", r"%zmm|fmla"),
+    "baseline": (r"%xmm", r"vfmadd|%[yz]mm|fmla"),
+    "aarch64": (r"fmla\s+v\d+\.4s", r"%xmm"),
+}
+PROCESSORS = {**PORTABLE_CPUS, "avx512": "sapphirerapids"}
+SPILLED = re.compile(r"%[xyz]mm\d+, -?\d*\(%rsp\)|st[rp]\s+q\d+.*\[sp")
+
+
+@pytest.mark.parametrize("name", WORDS_OF_ISA)
+def test_every_row_of_the_table_is_compiled_for_its_machine(name: str) -> None:
+    """Also where this machine is none; sums stay in registers where those multiply and add."""
+    llvm().initialize_all_targets()
+    llvm().initialize_all_asmprinters()
+    module = Module(ISAS[name])
+    symbol = require_matmul(module, Matmul("FP32", "FP32", 60, 192, 256, lda=256, ldb=192))
+    text = Text(module, f"define void @entry({PARAMETERS}) #0")
+    text.do(f"call fastcc void {symbol}({PARAMETERS})")
+    text.do("ret void")
+    module.add(text)
+    machine = "aarch64" if name == "aarch64" else "x86_64"
+    target = Target(f"{machine}-unknown-linux-gnu", PROCESSORS[name], "", name)
+    written = assembly(module.finish(), target)
+    blocks = re.findall(r"^\"?tilewright\.block.*?\.Lfunc_end", written, re.DOTALL | re.MULTILINE)
+    has, has_not = WORDS_OF_ISA[name]
+    assert blocks
+    for block in blocks:
+        assert re.search(has, block)
+        assert not re.search(has_not, block)
+        assert not (ISAS[name].has_fma and SPILLED.search(block))
 
 
 def test_known_strides_change_no_bit() -> None:
