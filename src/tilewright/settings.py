@@ -147,6 +147,9 @@ LOG_LEVEL = level(
 )
 GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
+RESULT_POOL_BYTES = count(
+    "RESULT_POOL_BYTES", 128 << 20, 0, "bytes kept of large results that nobody uses any more"
+)
 COMPARE = switch("COMPARE", "run the interpreter beside compiled code, and compare")
 BACKTRACE = switch("BACKTRACE", "show our frames in tracebacks", published="PTO_BACKTRACE")
 CXX = text("CXX", "the compiler of external C++ kernels")

@@ -18,6 +18,7 @@ from tilewright.runtime.profiling import CompileProfiler
 if TYPE_CHECKING:
     from tilewright.runtime import entry as entry
     from tilewright.runtime import pool as pool
+    from tilewright.runtime import results as results
     from tilewright.runtime import stage as stage
 
 __all__ = [

@@ -11,6 +11,7 @@ from tilewright.runtime.records import (
     DLTENSOR,
     DLTENSOR_WORDS,
     EXCHANGE,
+    LARGE_RESULT,
     MANAGED_TENSOR,
     MAX_RANK,
     NDARRAY,
@@ -59,6 +60,7 @@ class Outputs:
         data.set(start)
         f.jump(ready)
         f.place(plain)
+        f.require((count << f.load(param, PARAM["shift"])) < LARGE_RESULT, slow)
         array = self.new_array(param)
         f.require(array != 0, failed)
         f.store(place, array)

@@ -165,6 +165,9 @@ SIGNALS = 65
 CANCEL, LOOK = 1, 2
 """What is in a cancel word: stop; or, for the main thread, look what its signals are."""
 
+LARGE_RESULT = 32 << 20
+"""Bytes of arrays whose memory the C library does not keep."""
+
 CTX_MAIN_THREAD, CTX_BUSY = 1, 2  # bits of the context's `flags`
 
 # The thread pool. Words that different threads write are on cache lines of their own.

@@ -12,10 +12,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+import tilewright.runtime as room
 from tilewright import dtypes
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
 from tilewright.runtime.pyapi import capsule_pointer
+from tilewright.runtime.records import LARGE_RESULT
 
 Family = Literal["numpy", "torch"]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -269,4 +271,10 @@ def allocate(shape: tuple[int, ...], dtype: Storage, family: Family, zeroed: boo
         torch: Any = sys.modules["torch"]
         maker = torch.zeros if zeroed else torch.empty
         return maker(shape, dtype=getattr(torch, dtype.name))
-    return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
+    size = count_elements(shape) * np.dtype(dtype).itemsize
+    if size < LARGE_RESULT or not room.results.is_large(size):
+        return np.zeros(shape, dtype) if zeroed else np.empty(shape, dtype)
+    made = room.results.large_array(shape, dtype, size)
+    if zeroed:
+        made.fill(0)
+    return made
