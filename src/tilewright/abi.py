@@ -358,16 +358,14 @@ CTX: Mapping[str, CtxField] = {
     "print_ring": CtxField(80, 8, "ptr"),
     # COMM below, where the manifest says that the kernel communicates
     "comm": CtxField(88, 8, "ptr"),
-    # i32 (*)(Ctx *, i32 (*body)(void *env, Ctx *, i64 begin, i64 end), void *env, i64 n), or null:
-    # run the body here, for [0, n)
+    # i32 (*)(Ctx *, i32 (*body)(void *env, Ctx *, i64 begin, i64 end), void *env, i64 n), or null
     "parallel": CtxField(96, 8, "ptr"),
     # which participant this is: 0 is the calling thread
     "worker": CtxField(104, 8, "i64"),
     # private to the runtime
     "pool": CtxField(112, 8, "ptr"),
     "flags": CtxField(120, 8, "i64"),
-    # i32 (*)(Ctx *): called where the cancel word is not zero; 0 says to go on, anything else is
-    # returned
+    # i32 (*)(Ctx *): asked where the cancel word is not zero: 0 to go on, or what to return
     "attend": CtxField(128, 8, "ptr"),
 }
 CTX_SIZE = 136
