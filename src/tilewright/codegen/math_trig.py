@@ -1,9 +1,12 @@
 """sin, cos, tan and atan of binary32, in binary64 and rounded once: within 1 ULP everywhere."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from tilewright.codegen.lanes import Lanes, horner64, round_even, select
 from tilewright.codegen.text import Module, Text
+from tilewright.dataclass import dataclass
 
 SIN = (2.7249314054698804e-06, -0.00019840082012765537, 0.008333331865959415, -0.16666666663832763)
 COS = (
@@ -39,7 +42,7 @@ TWO_OVER_PI_WORDS = (
     0xFE5163AB,
 )
 
-Kernel = Callable[[Lanes, Lanes], Lanes]
+Kernel = Callable[..., Lanes]
 
 
 def sin_kernel(r: Lanes) -> Lanes:
@@ -113,18 +116,32 @@ def pick_word(index: Lanes) -> Lanes:
     return word
 
 
-def periodic(x: Lanes, name: str, kernel: Kernel) -> Lanes:
-    """Reduce and apply `kernel`; vectors with a lane beyond 2**23 take a call for those lanes."""
-    text = x.text
-    large = x.abs().ge(LARGE)
-    r, quadrant = reduce_small(select(x.abs().lt(LARGE), x, 0.0))
-    near = kernel(r, quadrant)
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How x becomes what is left of it after quarters of a turn, and their number.
+
+    `small` is for magnitudes below `limit`, `large` for all others.
+    """
+
+    limit: float
+    small: Callable[[Lanes], tuple[Lanes, ...]]
+    large: Callable[[Lanes], tuple[Lanes, ...]]
+
+
+SINGLE = Reduction(LARGE, reduce_small, reduce_large)
+
+
+def periodic(x: Lanes, name: str, kernel: Kernel, reduction: Reduction = SINGLE) -> Lanes:
+    """Reduce and apply `kernel`; vectors with a lane beyond the limit take a call for those."""
+    text, limit = x.text, reduction.limit
+    large = x.abs().ge(limit)
+    near = kernel(*reduction.small(select(x.abs().lt(limit), x, 0.0)))
     near = select(x.is_nan(), x, near)
     before, rare, after = text.block, text.label(), text.label()
     text.branch(large.any(), rare, after)
     text.start(rare)
     symbol = f"@tilewright.{name}.large.{x.suffix}"
-    text.module.require(symbol, lambda module: large_helper(module, symbol, x, kernel))
+    text.module.require(symbol, lambda module: large_helper(module, symbol, x, kernel, reduction))
     far = x.like(text.let(f"call fastcc {x.type} {symbol}({x.type} {x.ref})"))
     mixed = select(large, far, near)
     text.jump(after)
@@ -132,12 +149,14 @@ def periodic(x: Lanes, name: str, kernel: Kernel) -> Lanes:
     return x.like(text.let(f"phi {x.type} [{near.ref}, %{before}], [{mixed.ref}, %{rare}]"))
 
 
-def large_helper(module: Module, symbol: str, model: Lanes, kernel: Kernel) -> str:
+def large_helper(
+    module: Module, symbol: str, model: Lanes, kernel: Kernel, reduction: Reduction
+) -> str:
     """The function that reduces arguments of any size; infinities give NaN."""
     text = Text(module, f"define internal fastcc {model.type} {symbol}({model.type} %x) #1")
     x = Lanes(text, "%x", model.element, model.lanes)
-    r, quadrant = reduce_large(select(x.abs().ge(LARGE), x, LARGE))
-    result = select(x.abs().lt(float("inf")), kernel(r, quadrant), x - x)
+    reduced = reduction.large(select(x.abs().ge(reduction.limit), x, reduction.limit))
+    result = select(x.abs().lt(float("inf")), kernel(*reduced), x - x)
     text.do(f"ret {x.type} {result.ref}")
     return text.finish()
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from tilewright.codegen.lanes import Lanes, select
-from tilewright.codegen.text import Module, constant_text, type_text, vector_text
+from tilewright.codegen.text import (
+    ELEMENT_BYTES,
+    Module,
+    constant_text,
+    type_text,
+    vector_text,
+)
 from tilewright.hashes import blake
 
 ENTRIES = 16
@@ -48,25 +54,28 @@ def permuted_by_halves(table: Table, index: Lanes) -> Lanes:
 
 def pick_from_memory(table: Table, index: Lanes) -> Lanes:
     """A table in memory, for one lane or a target without permutations."""
-    text = index.text
-    name = require_table(text.module, table)
-    index = index & (ENTRIES - 1)
-    pointers = type_text("ptr", index.lanes)
-    places = text.let(f"getelementptr float, ptr {name}, {index.type} {index.ref}")
+    return fetch(table, index & (ENTRIES - 1), "float")
+
+
+def fetch(table: Table | tuple[int, ...], index: Lanes, element: str) -> Lanes:
+    """The entry of a table in memory that an i32 or i64 numbers, per lane; it must be in there."""
+    text, size = index.text, ELEMENT_BYTES[element]
+    name = require_table(text.module, table, element)
+    result = index.like("", element)
+    places = text.let(f"getelementptr {element}, ptr {name}, {index.type} {index.ref}")
     if index.lanes == 1:
-        return index.like(text.let(f"load float, ptr {places}, align 4"), "float")
-    result = index.like("", "float")
+        return result.like(text.let(f"load {element}, ptr {places}, align {size}"))
     every = f"{type_text('i1', index.lanes)} {constant_text(True, 'i1', index.lanes)}"
-    arguments = f"{pointers} align 4 {places}, {every}, {result.type} poison"
+    pointers = f"{type_text('ptr', index.lanes)} align {size} {places}"
+    arguments = f"{pointers}, {every}, {result.type} poison"
     overload = f"{result.suffix}.v{index.lanes}p0"
-    call = f"call {result.type} @llvm.masked.gather.{overload}({arguments})"
-    return result.like(text.let(call))
+    return result.like(text.let(f"call {result.type} @llvm.masked.gather.{overload}({arguments})"))
 
 
-def require_table(module: Module, table: Table) -> str:
+def require_table(module: Module, table: Table | tuple[int, ...], element: str) -> str:
     """The symbol of a table, equal ones being one."""
-    values = vector_text(table, "float")[1:-1]
+    values = vector_text(table, element)[1:-1]
     name = f"@tilewright.table.{blake(values.encode()).hexdigest()[:16]}"
-    kind = f"[{ENTRIES} x float]"
+    kind = f"[{len(table)} x {element}]"
     module.require(name, lambda _: f"{name} = private unnamed_addr constant {kind} [{values}]\n")
     return name

@@ -7,7 +7,16 @@ one rounding per word.
 
 from collections.abc import Callable
 
-from tilewright.codegen import math_exp, math_log, math_pieces, math_trig, words_int
+from tilewright.codegen import (
+    math_double,
+    math_double_pow,
+    math_double_trig,
+    math_exp,
+    math_log,
+    math_pieces,
+    math_trig,
+    words_int,
+)
 from tilewright.codegen.formats import (
     FLOAT_FORMATS,
     HALF_BYTES,
@@ -18,7 +27,6 @@ from tilewright.codegen.formats import (
     encode_constant,
 )
 from tilewright.codegen.lanes import Lanes, fma, select
-from tilewright.codegen.math_double import DOUBLE_WORDS
 from tilewright.codegen.text import Module, Text, constant_text, type_text
 from tilewright.codegen.words_cast import cast as cast_lanes
 from tilewright.codegen.words_cast import narrow_float, widen_float
@@ -42,6 +50,21 @@ MATH_WORDS: dict[str, FloatWord] = {
     "cos": math_trig.cos,
     "tan": math_trig.tan,
     "atan": math_trig.atan,
+}
+
+DOUBLE_WORDS: dict[str, FloatWord] = {
+    "exp": math_double.exp,
+    "exp2": math_double.exp2,
+    "sigmoid": math_double.sigmoid,
+    "tanh": math_double.tanh,
+    "erf": math_double.erf,
+    "log": math_double.log,
+    "log1p": math_double.log1p,
+    "pow": math_double_pow.power,
+    "sin": math_double_trig.sin,
+    "cos": math_double_trig.cos,
+    "tan": math_double_trig.tan,
+    "atan": math_double_trig.atan,
 }
 
 ALL_FLOAT_WORDS: dict[str, FloatWord] = {**FLOAT_WORDS, **MATH_WORDS, "fma": fma}
@@ -223,9 +246,7 @@ def int_word(name: str, dtype: str, operands: list[Lanes]) -> Lanes:
 def float_word(name: str, dtype: str, operands: list[Lanes]) -> Lanes:
     """Float arithmetic; narrow formats widen, compute, and round once."""
     function = ALL_FLOAT_WORDS[name]
-    if dtype == "FP64" and name in MATH_WORDS:
-        if name not in DOUBLE_WORDS:
-            raise NotImplementedError("this word computes in binary32")
+    if dtype == "FP64" and name in DOUBLE_WORDS:
         return DOUBLE_WORDS[name](*operands)
     if dtype in WIDE_FLOATS:
         return function(*operands)

@@ -2,7 +2,6 @@
 
 from tilewright.codegen.lanes import (
     Lanes,
-    fma,
     round_away,
     round_down,
     round_even,
@@ -10,10 +9,12 @@ from tilewright.codegen.lanes import (
     round_up,
     select,
 )
+from tilewright.codegen.pairs import less_product
 from tilewright.codegen.text import constant_number
 
-SCALED_BELOW = 2.0**-96
-"""The remainder of the root of a float below this may not be a float."""
+EXPONENT_64, LARGE_POWER = 0x7FF << 52, 2.0**1000
+SCALED_BELOW = {"float": 2.0**-96, "double": 2.0**-800}
+"""What the root of a number below this leaves may be too small for one."""
 
 
 def minimum(x: Lanes, y: Lanes) -> Lanes:
@@ -72,20 +73,19 @@ def sqrt(x: Lanes) -> Lanes:
 
 
 def rsqrt(x: Lanes) -> Lanes:
-    """1/sqrt(x): a correctly rounded root and quotient, within 1.5 ULP; 1 ULP in binary32.
+    """1/sqrt(x) within 1 ULP: a correctly rounded root and quotient.
 
-    There both remainders, which are exact, correct the quotient once.
+    What both leave, which is exact, corrects the quotient once. 0.501 over every binary32.
     """
-    if x.element == "double":
-        return x.constant(1.0) / x.sqrt()
-    tiny = x.lt(SCALED_BELOW)
-    scaled = select(tiny, x * (1 / SCALED_BELOW), x)
+    below = SCALED_BELOW[x.element]
+    tiny = x.lt(below)
+    scaled = select(tiny, x * (1 / below), x)
     root = scaled.sqrt()
     y = x.constant(1.0) / root
-    of_root, of_quotient = fma(-root, root, scaled), fma(-y, root, 1.0)
-    wrong = fma((y * y) * -0.5, of_root, of_quotient)
-    y = select(wrong.is_nan(), y, fma(y, wrong, y))
-    return y * select(tiny, x.constant(SCALED_BELOW**-0.5), 1.0)
+    of_root, of_quotient = less_product(scaled, root, root), less_product(1.0, y, root)
+    wrong = of_quotient - y * y * 0.5 * of_root
+    y = select(wrong.is_nan(), y, y + y * wrong)
+    return y * select(tiny, x.constant(below**-0.5), 1.0)
 
 
 def recip(x: Lanes) -> Lanes:
@@ -116,12 +116,11 @@ def floordiv(x: Lanes, y: Lanes) -> Lanes:
 
 
 def remainder(x: Lanes, y: Lanes) -> Lanes:
-    """x - trunc(x / y) * y without rounding: subtract y times 24 quotient bits at a time."""
+    """x - trunc(x / y) * y without rounding: subtract some multiple of y until less is left."""
     text = x.text
-    if x.element != "float":
-        raise NotImplementedError("the remainder of FP64 is not available")
     infinity = float("inf")
-    start, divisor = x.widen().abs(), y.widen().abs()
+    is_double = x.element == "double"
+    start, divisor = (each if is_double else each.widen() for each in (x.abs(), y.abs()))
     bounded = divisor.lt(infinity)
     proper = start.lt(infinity) & divisor.gt(0.0) & bounded
     start = select(proper, start, 0.0)
@@ -132,17 +131,35 @@ def remainder(x: Lanes, y: Lanes) -> Lanes:
     place = len(text.lines)
     name = text.fresh()
     rest = start.like(name)
-    quotient = rest / divisor
-    cut = (quotient.bits() & -(1 << 29)).as_float()
-    following = rest - round_to_zero(cut) * divisor
+    following = rest - (one_bit if is_double else many_bits)(rest, divisor)
     text.branch(following.ge(divisor).any(), head, after)
     text.lines.insert(
         place, f"{name} = phi {start.type} [{start.ref}, %{before}], [{following.ref}, %{head}]"
     )
     text.start(after)
-    result = select(proper, following.narrow().copysign(x), float("nan"))
+    narrow = following if is_double else following.narrow()
+    result = select(proper, narrow.copysign(x), float("nan"))
     whole_x = x.abs().lt(infinity) & y.abs().eq(infinity)
     return select(whole_x, x, result)
+
+
+def many_bits(rest: Lanes, divisor: Lanes) -> Lanes:
+    """A multiple of a binary32 in a binary64: the first 24 bits of the quotient are exact."""
+    quotient = rest / divisor
+    return round_to_zero((quotient.bits() & -(1 << 29)).as_float()) * divisor
+
+
+def one_bit(rest: Lanes, divisor: Lanes) -> Lanes:
+    """The greatest multiple of a binary64 by a power of two: subtracting that is exact.
+
+    It is found in three steps, as the quotient may be the cube of what is a finite number.
+    """
+    multiple = divisor
+    for _ in range(3):
+        power = ((rest / multiple).bits() & EXPONENT_64).as_float()
+        multiple = multiple * select(power.lt(float("inf")), power, LARGE_POWER)
+    multiple = select(multiple.gt(rest), multiple * 0.5, multiple)
+    return select(rest.ge(divisor), multiple, 0.0)
 
 
 FLOAT_WORDS = {

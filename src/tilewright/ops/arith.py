@@ -290,13 +290,13 @@ def log(x: Value) -> Value:
     ...
 
 
-@word("arith.log1p", through_double(np.log1p), on=is_real, ulp=2.0)
+@word("arith.log1p", through_double(np.log1p), on=is_real, ulp=1.0)
 def log1p(x: Value) -> Value:
     """log(1 + x) without cancellation near zero."""
     ...
 
 
-@word("arith.tanh", through_double(np.tanh), on=is_real, ulp=2.0)
+@word("arith.tanh", through_double(np.tanh), on=is_real, ulp=1.0)
 def tanh(x: Value) -> Value:
     """Hyperbolic tangent; keeps -0.0."""
     ...
@@ -316,31 +316,31 @@ def _sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-@word("arith.sigmoid", through_double(_sigmoid), on=is_real, ulp=2.5)
+@word("arith.sigmoid", through_double(_sigmoid), on=is_real, ulp=1.0)
 def sigmoid(x: Value) -> Value:
     """1 / (1 + exp(-x))."""
     ...
 
 
-@word("arith.sin", through_double(np.sin), on=is_real, ulp=2.0)
+@word("arith.sin", through_double(np.sin), on=is_real, ulp=1.0)
 def sin(x: Value) -> Value:
     """Sine of x radians; NaN at infinities."""
     ...
 
 
-@word("arith.cos", through_double(np.cos), on=is_real, ulp=2.0)
+@word("arith.cos", through_double(np.cos), on=is_real, ulp=1.0)
 def cos(x: Value) -> Value:
     """Cosine of x radians; NaN at infinities."""
     ...
 
 
-@word("arith.tan", through_double(np.tan), on=is_real, ulp=4.0)
+@word("arith.tan", through_double(np.tan), on=is_real, ulp=3.0)
 def tan(x: Value) -> Value:
     """Tangent of x radians; NaN at infinities."""
     ...
 
 
-@word("arith.atan", through_double(np.arctan), on=is_real, ulp=2.0)
+@word("arith.atan", through_double(np.arctan), on=is_real, ulp=1.0)
 def atan(x: Value) -> Value:
     """Arc tangent in radians."""
     ...
@@ -356,7 +356,7 @@ def _rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
-@word("arith.rsqrt", through_double(_rsqrt), on=is_real, ulp=1.5)
+@word("arith.rsqrt", through_double(_rsqrt), on=is_real, ulp=1.0)
 def rsqrt(x: Value) -> Value:
     """1 / sqrt(x), both steps rounded; inf at zero."""
     ...
@@ -378,7 +378,7 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(y < 0, 0, np.power(x, np.maximum(y, 0))).astype(np.asarray(x).dtype)
 
 
-@word("arith.pow", _power, ulp=2.0)
+@word("arith.pow", _power, ulp=1.0)
 def pow_(x: Value, y: Value) -> Value:
     """x to the power y as C's pow; for integers a wrapping product, 0 when y is negative."""
     ...
