@@ -298,9 +298,38 @@ def test_programs_are_kept_by_their_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("1/0", "'broken_kernels' cannot be imported: ZeroDivisionError: division by zero"),
+        ("def f(:", "'broken_kernels' cannot be imported: SyntaxError"),
+    ],
+)
+def test_a_module_that_cannot_be_warmed_is_named(
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file = tmp_path / "warmup.json"
+    file.write_text('{"schema_version": 1}', encoding="utf-8-sig")
+    (tmp_path / "broken_kernels.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert warming.main(["warm", "--module", "broken_kernels", "--config", str(file)]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("{", "warmup.json is not JSON"),
+        ("[" * 100_000, "warmup.json is not JSON"),
+        ('{"schema_version": 1, "cache": {"root": 3}}', "cache: root is 3, not a path"),
+        ('{"schema_version": 1, "cache": {"rot": "x"}}', "cache has an unknown name 'rot'"),
+        (
+            '{"schema_version": 1, "requests": [{"kernel": "bare", "run_config": {"arch": "A"}}]}',
+            "run_config: arch is 'A'; Ascend910B",
+        ),
+        (
+            '{"schema_version": 1, "requests": [{"kernel": "bare", "run_config": {"ach": "A"}}]}',
+            "run_config has an unknown name 'ach'",
+        ),
         ("[]", "the file is [], not an object"),
         ('{"schema_version": 1, "requests": 3}', "requests is 3, not a list"),
         ('{"schema_version": 1, "request": []}', "the file has an unknown name 'request'"),

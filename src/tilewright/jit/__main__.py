@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,12 +83,8 @@ def warm_module(module: str, path: Path, track: Track = iter) -> dict[str, Any]:
     Raises BadWarmup, and what compiling raises.
     """
     sys.path.insert(0, "")
-    text = path.read_text("utf-8")
-    try:
-        data = json.loads(text)
-    except ValueError as error:
-        raise BadWarmup(f"{path} is not JSON: {error}") from None
-    plans = read_plans(importlib.import_module(module), data)
+    data = _read_json(path)
+    plans = read_plans(_import(module), data)
     for kernel, config, samples in track(plans):
         kernel.warmup(config=config, **samples)
     counts = cache_stats()
@@ -99,14 +96,29 @@ def warm_module(module: str, path: Path, track: Track = iter) -> dict[str, Any]:
     }
 
 
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise BadWarmup(f"{path} is not JSON: {error}") from None
+
+
+def _import(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        raise BadWarmup(
+            f"{module!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
 def read_plans(module: Any, data: Any) -> list[Plan]:
     """The requests of a warm-up file; raises BadWarmup naming the first wrong one."""
     file = _record("the file", data, ("schema_version", "cache", "requests"))
-    version, policy = file.get("schema_version"), dict(_record("cache", file.get("cache", {})))
+    version = file.get("schema_version")
     if version != SCHEMA_VERSION:
         raise BadWarmup(f"schema_version must be {SCHEMA_VERSION}, not {version}")
-    policy.setdefault("enabled", True)
-    cache = CacheConfig(**policy)
+    cache = _policy(file.get("cache", {}))
     plans: list[Plan] = []
     requests = file.get("requests", [])
     if not isinstance(requests, list):
@@ -119,6 +131,15 @@ def read_plans(module: Any, data: Any) -> list[Plan]:
         except (TypeError, ValueError, BadWarmup) as error:
             raise BadWarmup(f"request {number}: {error}") from error
     return plans
+
+
+def _policy(given: Any) -> CacheConfig:
+    record = _record("cache", given, [field.name for field in fields(CacheConfig)])
+    chosen: dict[str, Any] = {"enabled": True, **record}
+    policy = CacheConfig(**chosen)
+    if not isinstance(policy.root, str | None):
+        raise BadWarmup(f"cache: root is {policy.root!r}, not a path")
+    return policy
 
 
 def _record(what: str, given: Any, names: Sequence[str] = ()) -> Mapping[str, Any]:
@@ -140,7 +161,9 @@ def _plan(module: Any, given: Any, cache: CacheConfig) -> Plan:
     kernel = getattr(module, request["kernel"], None)
     if not isinstance(kernel, JITFunction):
         raise ValueError(f"{module.__name__} has no kernel '{request['kernel']}'")
-    options = {k: _option(k, v) for k, v in _part(request, "run_config").items()}
+    names = [field.name for field in fields(RunConfig) if field.name != "cache_config"]
+    chosen = _record("run_config", request.get("run_config", {}), names)
+    options = {name: _option(name, value) for name, value in chosen.items()}
     config = RunConfig(**options, cache_config=cache)
     tensors = _part(request, "tensors").items()
     samples = {name: _meta(_record(name, spec)) for name, spec in tensors}
@@ -150,7 +173,12 @@ def _plan(module: Any, given: Any, cache: CacheConfig) -> Plan:
 
 
 def _option(name: str, value: Any) -> Any:
-    return _ENUMS[name][value] if name in _ENUMS and isinstance(value, str) else value
+    if name not in _ENUMS or not isinstance(value, str):
+        return value
+    members = _ENUMS[name].__members__
+    if value not in members:
+        raise BadWarmup(f"run_config: {name} is {value!r}; {', '.join(members)} are accepted")
+    return members[value]
 
 
 def _meta(spec: Mapping[str, Any]) -> TensorMeta:
