@@ -145,7 +145,6 @@ WARNING_LEVEL = level(
 LOG_LEVEL = level(
     "LOG_LEVEL", "warning", ("debug", "info", "warning", "error"), "what is worth a log line"
 )
-GOLDEN_NUM_THREADS = count("GOLDEN_NUM_THREADS", 0, 0, "threads of golden references; 0 is all")
 NUM_THREADS = count("NUM_THREADS", 0, 0, "threads a kernel may use; 0 is the processors there are")
 RESULT_POOL_BYTES = count(
     "RESULT_POOL_BYTES", 128 << 20, 0, "bytes kept of large results that nobody uses any more"
