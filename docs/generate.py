@@ -45,6 +45,7 @@ NKI_MODULES = {
     nl: "nl",
     nisa: "nisa",
     nki.dst_first: "nki.dst_first",
+    nki.newer: "nki.newer",
     nki.collectives: "nki.collectives",
     nt: "nt",
 }

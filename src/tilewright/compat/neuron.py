@@ -19,6 +19,7 @@ from tilewright.dataclass import dataclass
 from tilewright.frontend.trace import index as trace_index
 from tilewright.frontend.trace import tensors as trace_tensors
 from tilewright.nki import _absent, collectives, compiler, dst_first, isa, language, typing
+from tilewright.nki import newer as newer_language
 from tilewright.nki import trace as engine
 from tilewright.nki._misc import do_while
 
@@ -119,11 +120,10 @@ def published() -> Release:
 
 def newer() -> Release:
     """`nki`: loops that are unrolled, instructions that write to the `dst` that is given first."""
-    unroll = language.static_range
-    unrolled = {"affine_range": unroll, "sequential_range": unroll}
+    spelled = {name: getattr(newer_language, name) for name in newer_language.__all__}
     package = {"Kernel": nki.TraceKernel, "NkiTensor": nki.tensor}
     absent = _absent.INSTRUCTIONS
-    return Release("nki", Entries(**OPTIONS), package, unrolled, dst_first, absent)
+    return Release("nki", Entries(**OPTIONS), package, spelled, dst_first, absent)
 
 
 def _aliases(release: Release) -> dict[str, ModuleType]:

@@ -19,14 +19,14 @@ from tilewright.nki import _absent
 
 if TYPE_CHECKING:
     from tilewright.frontend.trace.tensors import tensor
-    from tilewright.nki import collectives, compiler, dst_first, isa, language, typing
+    from tilewright.nki import collectives, compiler, dst_first, isa, language, newer, typing
     from tilewright.nki._entry import jit, simulate, simulate_kernel, trace_kernel
     from tilewright.nki._framework import FrameworkKernel
     from tilewright.nki._kernel import TraceKernel
     from tilewright.nki._measured import baremetal, benchmark, profile
     from tilewright.nki.trace import CompileOpts, TraceContext, dont_trace
 
-_MODULES = ("collectives", "compiler", "dst_first", "isa", "language", "typing")
+_MODULES = ("collectives", "compiler", "dst_first", "isa", "language", "newer", "typing")
 _HOMES = ("_entry", "_kernel", "trace", "_measured", "_framework")
 __all__ = [
     "CompileOpts",
@@ -42,6 +42,7 @@ __all__ = [
     "isa",
     "jit",
     "language",
+    "newer",
     "profile",
     "simulate",
     "simulate_kernel",
