@@ -26,11 +26,31 @@ def aligned(size: int) -> int:
 
 @dataclass(slots=True)
 class Layout:
-    """`offsets` of the operations that need scratch, and the bytes of all of them."""
+    """`offsets` and `sizes` of the operations that need scratch, and the bytes of all of them."""
 
     offsets: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    sizes: dict[Operation, int] = field(default_factory=dict[Operation, int])
     dynamic: list[Operation] = field(default_factory=list[Operation])
     size: int = 0
+
+    def plan(self) -> str:
+        """What lies where, a line for each buffer; those that share bytes never live together."""
+        if not self.offsets and not self.dynamic:
+            return ""
+        lines = [f"{self.size:,} bytes of scratch memory"]
+        for op, start in self.offsets.items():
+            lines.append(f"{start:>9,} .. {start + self.sizes[op] - 1:>9,}  {_described(op)}")
+        lines += [f"{'after these, by extent':>22}  {_described(op)}" for op in self.dynamic]
+        return "".join(f"; {line}\n" for line in lines)
+
+
+def _described(op: Operation) -> str:
+    """The buffer that an operation makes, or the operation that needs one, and the line."""
+    what = op.opdef.name
+    if op.opdef is loop.alloc:
+        extents = ", ".join(map(str, op.attrs["shape"]))
+        what = f"{op.result.name or 'unnamed'}: {op.attrs['dtype'].name}[{extents}]"
+    return what if op.span is None else f"{what}, line {op.span.line}"
 
 
 @dataclass(slots=True)
@@ -84,7 +104,7 @@ def _place(op: Operation, size: int, last: int, taken: list[_Busy], layout: Layo
         if start + size <= other.start:
             break
         start = max(start, other.stop)
-    layout.offsets[op] = start
+    layout.offsets[op], layout.sizes[op] = start, size
     layout.size = max(layout.size, start + size)
     return _Busy(start, start + size, last)
 

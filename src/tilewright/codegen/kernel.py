@@ -44,8 +44,9 @@ REGISTERED = (emit_control, emit_external, emit_meeting, emit_memory, emit_scala
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel as text: `sites` maps the op ids of faults to the author's lines.
+    """A kernel as text, which begins with a plan of its scratch memory.
 
+    `sites` maps the op ids of faults to the author's lines.
     `arena_bytes` is the scratch it needs, apart from buffers whose extents only run time knows;
     `work` the run time as (nanoseconds, extents to multiply them with); `parallel` says that it may
     call the context's `parallel`; `externals` are the kernels in C++ behind its undefined symbols;
@@ -90,7 +91,7 @@ def emit_kernel(
     work = named_work(estimate_call(function.body), writer.names)
     externals = {name: kernel for kernel, name in shared.externals.items()}
     return Kernel(
-        module.finish(),
+        layout.plan() + module.finish(),
         symbol,
         layout.size,
         shared.sites,

@@ -6,7 +6,8 @@ from tilewright.codegen.arena import Layout, assign_offsets
 from tilewright.dtypes import FP32
 from tilewright.ir.core import Operation, Program, Value
 from tilewright.ops import loop
-from unit.codegen.kernels import IN, OUT, buffer, constant, index, kernel_program, lanes
+from unit.codegen.kernels import IN, OUT, buffer, constant, emit, index, kernel_program, lanes
+from unit.codegen.native_code import available_isas
 from unit.interp.build import for_loop
 
 
@@ -80,3 +81,30 @@ def test_a_gap_is_taken_only_where_it_is_large_enough() -> None:
 
     layout, allocs = layout_of(kernel_program([("x", buffer(1), IN), ("y", buffer(1), OUT)], body))
     assert [layout.offsets[op] for op in allocs] == [0, 64, 192, 0]
+
+
+def test_the_plan_says_what_lies_where_and_heads_the_text() -> None:
+    def body(x: Value, y: Value) -> None:
+        for name in ("first", "second"):
+            target = loop.alloc(shape=(100,), dtype=FP32)
+            target.name = name
+            fill(target, 100)
+
+    program = kernel_program([("x", buffer(1), IN), ("y", buffer(1), OUT)], body)
+    kernel, _ = emit(program, available_isas()[-1])
+    plan = [line for line in kernel.text.split("\n") if line.startswith(";")]
+    assert plan == [
+        "; 448 bytes of scratch memory",
+        ";         0 ..       447  first: FP32[100]",
+        ";         0 ..       447  second: FP32[100]",
+    ]
+    assert kernel.text.startswith(plan[0])
+
+
+def test_without_scratch_there_is_no_plan() -> None:
+    def body(x: Value, y: Value) -> None:
+        fill(y, 1)
+
+    program = kernel_program([("x", buffer(1), IN), ("y", buffer(1), OUT)], body)
+    layout, _ = layout_of(program)
+    assert not layout.plan()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from unit.codegen.kernels import (
     agree,
     buffer,
     constant,
+    emit,
     index,
     kernel_program,
     native,
@@ -108,3 +110,8 @@ def test_long_reductions_follow_the_same_order(n: int) -> None:
     agree(program(n), x, np.zeros(4, np.float32))
     if n:
         agree(program(symbol("n", 0) + 0), x, np.zeros(4, np.float32))
+
+
+def test_a_long_sum_goes_through_four_accumulators() -> None:
+    kernel, _ = emit(reduction(4096, "add", FP32, 0.0), available_isas()[0])
+    assert len(re.findall(r"= phi <16 x float>", kernel.text)) == 4
