@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilewright.dtypes import FP32
+from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
 from tilewright.frontend.trace import access as trace_access
-from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.scopes import IfScope
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
@@ -18,6 +19,13 @@ from tilewright.ops.nki_alu import apply, identity_of
 def write_tile(target: nki_tensor, value: Value, mask: object = None) -> None:
     """Writes a value to an on-chip tile, converted and reshaped."""
     trace_access.assign(nki_ctx().sema, target, result_tile(value, target.root.dtype, mask))
+
+
+def require_command(given: object) -> None:
+    """Refuses what is no member of `nisa.reduce_cmd`: its number, for instance."""
+    if not isinstance(given, commands):
+        found = {"given": repr(given), "wanted": "a member of nisa.reduce_cmd"}
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), name="reduce_cmd", **found)
 
 
 def run_command(kind: str, name: str, total: Value, rows: int, command: commands) -> None:

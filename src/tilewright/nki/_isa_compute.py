@@ -20,7 +20,7 @@ from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
-from tilewright.nki._accumulators import registers, run_command, write_tile
+from tilewright.nki._accumulators import registers, require_command, run_command, write_tile
 from tilewright.nki._enums import engine as engines
 from tilewright.nki._enums import reduce_cmd as commands
 from tilewright.nki._operands import (
@@ -31,6 +31,7 @@ from tilewright.nki._operands import (
     masked_value,
     operand_value,
     operation_name,
+    require_dtypes,
     require_engine,
     require_one_in_sbuf,
     require_same_elements,
@@ -307,6 +308,7 @@ def _accumulate(
     mask: Any,
 ) -> None:
     """The reduction registers of the scalar engine: one element per partition."""
+    require_command(command)
     if command is commands.idle and target is None:
         return
     name = "add" if op is None else operation_name(op, ("add", "maximum", "minimum", "multiply"))
@@ -363,9 +365,14 @@ def dropout(
     dtype: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """`data` with elements set to 0 with probability `prob`, by the kernel's random numbers."""
+    """`data` with elements set to 0 with probability `prob`, by the kernel's random numbers.
+
+    A tile of probabilities for integers is FP32.
+    """
     require_tile(data, "data")
     chance = scalar_or_vector(prob, "prob", data)
+    if isinstance(chance, nki_tensor) and not data.root.dtype.is_float():
+        require_dtypes(chance, "prob", (FP32,))
     value = tile_value(data, FP32, mask)
     drops = ew.lt(nki_ctx().random.uniform(data.shape), operand_value(chance, FP32))
     kept = ew.select(drops, number(value, 0.0), value)

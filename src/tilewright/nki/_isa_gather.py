@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.dtypes import INT32, UINT16
+from tilewright.dtypes import INT8, INT16, INT32, UINT8, UINT16, UINT32
 from tilewright.errors.nki_instructions import VALID_SIZE
 from tilewright.frontend.trace.access import reshaped_to
-from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.ops import nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
@@ -16,7 +16,6 @@ from tilewright.ir.enums import MemorySpace
 from tilewright.nki._matmul import matrix
 from tilewright.nki._operands import (
     require_dtypes,
-    require_integer,
     require_same_partitions,
     require_tile,
     result_dtype,
@@ -28,6 +27,7 @@ from tilewright.ops import elementwise as ew
 
 CORE = 16
 """Partitions that share their indices."""
+INDEXING = (UINT32, INT32, UINT16, INT16, UINT8, INT8)
 SIZES = (1, 2, 4, 8, 16, 32)
 INDICES = 4096
 """Indices that a core reads."""
@@ -39,7 +39,7 @@ def gather_flattened(
 ) -> nki_tensor:
     """In each partition, the free elements (flattened) that the index tile names."""
     require_same_partitions(require_tile(data, "data"), require_tile(indices, "indices"))
-    require_integer(current_api(), "indices", indices.root.dtype)
+    require_dtypes(indices, "indices", INDEXING)
     value = tile_value(matrix(data), data.root.dtype)
     places = tile_value(matrix(indices), INT32)
     picked = gather.take_along(value, places, axis=1)

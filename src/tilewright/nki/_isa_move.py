@@ -33,7 +33,7 @@ from tilewright.frontend.trace.tiles import index_tile, mask_tile
 from tilewright.frontend.trace.views import static_shape
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace
-from tilewright.nki._accumulators import registers, run_command, write_tile
+from tilewright.nki._accumulators import registers, require_command, run_command, write_tile
 from tilewright.nki._buffers import sbuf
 from tilewright.nki._enums import dge_mode as dge_modes
 from tilewright.nki._enums import engine as engines
@@ -205,6 +205,7 @@ def _reduce_selection(
 ) -> None:
     """The max registers of the vector engine; idle, an instruction gives its own maximum."""
     operation_name(op, ("maximum",))
+    require_command(command)
     if command is commands.idle and target is None:
         return
     rows, axes = data.shape[0], tuple(range(1, data.ndim))
@@ -385,14 +386,28 @@ def nc_stream_shuffle(
     """In each quadrant of 32 partitions, dst[i] = src[shuffle_mask[i]]; 255 keeps dst[i]."""
     if src.root.dtype is not dst.root.dtype:
         raise refusal(SAME_DTYPE, op="nc_stream_shuffle", src=src.dtype, dst=dst.dtype)
-    if len(shuffle_mask) != QUADRANT:
-        fields = {"name": "shuffle_mask", "given": f"of {len(shuffle_mask)} entries"}
-        raise refusal(VALID_SIZE, op="nc_stream_shuffle", supported="32 entries", **fields)
-    given = result_tile(tile_value(require_tile(src, "src"), src.root.dtype), src.root.dtype)
+    _require_shuffle(require_tile(src, "src"), require_tile(dst, "dst"), shuffle_mask)
+    given = result_tile(tile_value(src, src.root.dtype), src.root.dtype)
     for base in range(0, dst.shape[0], QUADRANT):
         for to, start, size in runs(shuffle_mask, min(QUADRANT, dst.shape[0] - base)):
             rows = given[base + start : base + start + size]
             write_tile(dst[base + to : base + to + size], tile_value(rows, src.root.dtype))
+
+
+def _require_shuffle(src: nki_tensor, dst: nki_tensor, order: Sequence[int]) -> None:
+    """Refuses what is no order of the partitions of whole quadrants."""
+    require_same_elements(src, dst)
+    fields: dict[str, Any] = {}
+    if len(order) != QUADRANT:
+        fields = {"given": f"of {len(order)} entries", "supported": "32 entries"}
+    unknown = [each for each in order if each not in (KEEP, *range(QUADRANT))]
+    if unknown:
+        fields = {"given": f"with {unknown[0]!r}", "supported": "0 to 31, or 255 to keep"}
+    if fields:
+        raise refusal(VALID_SIZE, op="nc_stream_shuffle", name="shuffle_mask", **fields)
+    if src.shape[0] % QUADRANT:
+        fields = {"name": "the number of partitions", "given": src.shape[0]}
+        raise refusal(VALID_SIZE, op="nc_stream_shuffle", supported="a multiple of 32", **fields)
 
 
 def runs(order: Sequence[int], limit: int) -> Iterator[tuple[int, int, int]]:
@@ -514,6 +529,9 @@ def sequence_bounds(*, segment_ids: nki_tensor, dtype: Any = None, **kwargs: Any
     Elements of segment 0 get (N, -1).
     """
     ids = matrix(require_tile(segment_ids, "segment_ids"))
+    if ids.shape[0] != 1:
+        fields = {"name": "the number of partitions", "given": ids.shape[0], "supported": "1"}
+        raise refusal(VALID_SIZE, op="sequence_bounds", **fields)
     count = ids.shape[1]
     value, index = tile_value(ids, FP32), free_positions(ids)
     result = scratch((1, 2, count), FP32)

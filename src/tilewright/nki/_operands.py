@@ -27,7 +27,12 @@ from tilewright.errors.nki_tensors import (
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import require_dtype
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace.arith import converted_value, dtype_of, value_of
+from tilewright.frontend.trace.arith import (
+    converted_value,
+    dtype_of,
+    require_representable,
+    value_of,
+)
 from tilewright.frontend.trace.ops import NKIFunc
 from tilewright.frontend.trace.predicates import DynamicScalar
 from tilewright.frontend.trace.sequences import as_items
@@ -115,7 +120,7 @@ def arithmetic_dtype(names: Sequence[str], operands: Sequence[Any]) -> DType:
 def require_integer(op: str, name: str, dtype: DType) -> None:
     """Refuses elements whose bits are no operands."""
     if not dtype.is_int():
-        raise refusal(BITVEC_INTEGER, op=op, name=name, given=dtype.name.lower())
+        raise refusal(BITVEC_INTEGER, op=op, name=name, given=dtype_name(dtype))
 
 
 def require_dtypes(x: nki_tensor, name: str, supported: Sequence[DType]) -> None:
@@ -205,6 +210,8 @@ def require_number(given: Any, name: str, dtype: DType) -> bool | int | float:
         wanted = "a number" if dtype.is_float() else "a finite number"
         found = {"name": name, "given": repr(cast(Any, given)), "wanted": wanted}
         raise refusal(UNEXPECTED_OPERAND, op=current_api(), **found)
+    if dtype.is_int():
+        require_representable(int(number), name, dtype)
     return _element(number, dtype)
 
 

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from tilewright.dtypes import BOOL, FP32, INT32, DType
-from tilewright.frontend.trace.access import reshaped_to
-from tilewright.frontend.trace.ambient import nki_ctx
+from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
+from tilewright.frontend.trace.access import require_dtype, reshaped_to
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.arith import broadcast_shape
 from tilewright.frontend.trace.masks import without_axes
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
@@ -18,6 +19,7 @@ from tilewright.nki._operands import (
     free_axes,
     masked_value,
     reduced_shape,
+    require_number,
     require_tile,
     result_dtype,
     result_tile,
@@ -135,6 +137,12 @@ def all(
     return _result(total, x, axes, result_dtype(dtype), mask, keepdims=False)
 
 
+def require_compute_dtype(given: Any) -> None:
+    """Refuses what is no element type."""
+    if given is not None:
+        require_dtype(given)
+
+
 @nki_op("nl.softmax")
 def softmax(
     x: nki_tensor,
@@ -145,8 +153,12 @@ def softmax(
     mask: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """exp(x - max) / sum(exp(x - max)) along the last free axes, in FP32."""
+    """exp(x - max) / sum(exp(x - max)) along the last free axes, in FP32.
+
+    `compute_dtype` is an element type; FP32 is as exact as any.
+    """
     require_tile(x, "x")
+    require_compute_dtype(compute_dtype)
     axes = free_axes(x, axis)
     value = tile_value(x, FP32, mask)
     largest = reduce_axes("maximum", masked_value(value, x.shape, mask, "maximum"), axes)
@@ -168,8 +180,16 @@ def rms_norm(
     mask: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """x / sqrt(sum(x * x) / n + epsilon) * w along the last free axes, in FP32."""
+    """x / sqrt(sum(x * x) / n + epsilon) * w along the last free axes, in FP32.
+
+    `w` broadcasts to x, or is None; `n` is a number other than 0. `compute_dtype` is an element
+    type; FP32 is as exact as any.
+    """
     require_tile(x, "x")
+    require_compute_dtype(compute_dtype)
+    if require_number(n, "n", FP32) == 0:
+        found = {"name": "n", "given": "0", "wanted": "the number of elements"}
+        raise refusal(UNEXPECTED_OPERAND, op="rms_norm", **found)
     axes = free_axes(x, axis)
     value = tile_value(x, FP32, mask)
     squares = masked_value(square(value), x.shape, mask, "add")

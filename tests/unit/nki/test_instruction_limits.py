@@ -19,6 +19,7 @@ X = RNG.standard_normal((16, 24)).astype(np.float32)
 Y = RNG.standard_normal((16, 24)).astype(np.float32)
 FLAGS = (X > 0).astype(np.uint8)
 I32 = RNG.integers(-99, 99, (16, 24)).astype(np.int32)
+WIDE = np.concatenate([X, Y])
 INDEX = np.zeros((16, 257), np.uint16)
 Body = Callable[..., Any]
 command = nisa.reduce_cmd
@@ -61,6 +62,10 @@ def gathered(**sizes: Any) -> Body:
 
 def placed(position: Any, size: Any) -> Body:
     return lambda t: nisa.nc_matmul(t, t, tile_position=position, tile_size=size)
+
+
+def shuffled(order: list[int]) -> Body:
+    return lambda t: nisa.nc_stream_shuffle(src=t, dst=t, shuffle_mask=order)
 
 
 REFUSED: dict[str, tuple[str, Body, tuple[Any, ...]]] = {
@@ -114,6 +119,49 @@ REFUSED: dict[str, tuple[str, Body, tuple[Any, ...]]] = {
             on_true_tile=t, comp_op0=np.less, comp_op1=np.less, bound0=t[:, 0:1],
             bound1=t[:, 0:1], reduce_cmd=command.reset_reduce, reduce_op=np.add,
         ),
+        (X,),
+    ),
+    "an order of 31": ("valid_size", shuffled([0] * 31), (WIDE,)),
+    "an order that leaves its quadrant": ("valid_size", shuffled([32] * 32), (WIDE,)),
+    "half a quadrant": ("valid_size", shuffled([0] * 32), (X,)),
+    "a command by its number": (
+        "unexpected_type_of_operand",
+        lambda t: nisa.activation(np.copy, t, reduce_op=np.add, reduce_cmd=3),
+        (X,),
+    ),
+    "narrow probabilities of integers": (
+        "instruction_supported_dtypes",
+        lambda t, p: nisa.dropout(t, nl.copy(p, dtype=nl.bfloat16)),
+        (I32, X[:, :1]),
+    ),
+    "segments of several partitions": (
+        "valid_size",
+        lambda t: nisa.sequence_bounds(segment_ids=t),
+        (X,),
+    ),
+    "indices that are fractions": (
+        "instruction_supported_dtypes",
+        lambda t: nl.gather_flattened(t, t),
+        (X,),
+    ),
+    "a mean over nothing": (
+        "unexpected_type_of_operand",
+        lambda t: nl.rms_norm(t, t, 1, 0),
+        (X,),
+    ),
+    "an unknown type to compute in": (
+        "unsupported_dtype_value",
+        lambda t: nl.softmax(t, 1, compute_dtype="float33"),
+        (X,),
+    ),
+    "a number of more bits": (
+        "unexpected_type_of_operand",
+        lambda t: nisa.tensor_scalar(nl.copy(t, dtype=nl.uint8), np.bitwise_and, 300),
+        (I32,),
+    ),
+    "a fill of more bits": (
+        "unexpected_type_of_operand",
+        lambda t: nl.full((t.shape[0], 24), 300, nl.uint8),
         (X,),
     ),
 }  # fmt: skip

@@ -105,7 +105,17 @@ def value_of(sema: Sema, operand: Any, dtype: DType, mask: Any = None) -> Value:
     assert number is not None, "operands are checked"
     if dtype is BOOL:
         return sema.constant(bool(number), dtype)
-    return sema.constant(number if dtype.is_float() else int(number), dtype)
+    if dtype.is_float():
+        return sema.constant(number, dtype)
+    require_representable(int(number), "number", dtype)
+    return sema.constant(int(number), dtype)
+
+
+def require_representable(number: int, name: str, dtype: DType) -> None:
+    """Refuses an integer that no bits of an integer type stand for, signed or not."""
+    if not -(1 << (dtype.bits - 1)) <= number < 1 << dtype.bits:
+        found = {"given": str(number), "wanted": f"a number that {dtype_name(dtype)} has"}
+        raise refusal(UNEXPECTED_OPERAND, op=current_api(), name=name, **found)
 
 
 def converted_value(value: Value, dtype: DType) -> Value:
