@@ -2,7 +2,8 @@
 
 For each (i, j): the fused multiply-adds of a[i, k] * b[k, j] in FP32, for integers in INT32
 (wrapping), in k order from 0 or from the accumulator. The numpy meaning is float64, rounded once;
-compiled code is within K * 2^-23 * (|A| · |B|) of it, componentwise.
+compiled code is within K * 2^-23 * (|A| · |B|) of it, componentwise, where that product of
+magnitudes is finite in FP32; infinite and NaN elements of operands give the same in both.
 
 In products of BF16 a denormal element of an operand is a zero of its sign: times infinity it is
 NaN. A step, or the accumulator before it, may be zero where its magnitude is below 2^-126, which
