@@ -5,27 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
 from types import FunctionType
 from typing import Any, cast, overload
 
 from tilewright import settings
-from tilewright.devices import ALIASES, DEVICES
-from tilewright.errors.nki import NKITypeError, NKIValueError
+from tilewright.errors.nki import NKITypeError
 from tilewright.frontend.trace.grid import as_grid
 from tilewright.frontend.trace.kernel import Prepare
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.nki._kernel import TraceKernel
 from tilewright.nki._launch import interpret, prepare
+from tilewright.nki._options import with_keywords
 
 MODES = ("auto", "jax", "torchxla", "baremetal", "benchmark", "simulation", "trace")
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "builtin_range": ("unroll", "sequential"),
-    "platform_target": (*DEVICES, *ALIASES),
-    "enable_cache": (None, True, False),
-}
-"""Values of options that are not True or False."""
-OPTION_NAMES = tuple(sorted({each.name for each in fields(CompileOpts)} - {"grid", "extra"}))
 
 
 @overload
@@ -93,29 +85,6 @@ def preparing(opts: CompileOpts, *, simulated: bool = False) -> Prepare:
         return interpret
     kept = opts.enable_cache
     return prepare if kept is None else functools.partial(prepare, enable_cache=kept)
-
-
-def with_keywords(base: CompileOpts, given: dict[str, Any]) -> CompileOpts:
-    """`base`, or the `opts` given, changed by the other keywords of a decorator."""
-    given = dict(given)
-    base = given.pop("opts", base)
-    given.pop("grid", None)
-    options = {name: getattr(base, name) for name in OPTION_NAMES}
-    options.update({name: value for name, value in given.items() if name in OPTION_NAMES})
-    options["platform_target"] = settings.PLATFORM_TARGET.read() or options["platform_target"]
-    options["checked"] = options["checked"] or settings.SIMULATOR.read()
-    require_choices(options)
-    extra = tuple((k, repr(v)) for k, v in sorted(given.items()) if k not in OPTION_NAMES)
-    return CompileOpts(**options, extra=(*base.extra, *extra))
-
-
-def require_choices(options: dict[str, Any]) -> None:
-    """Raises NKIValueError for an option whose value is none of its choices."""
-    for name, value in options.items():
-        choices = CHOICES.get(name, (True, False))
-        if value not in choices:
-            allowed = ", ".join(map(repr, choices))
-            raise NKIValueError(f"option {name} of a kernel is {value!r}; it may be {allowed}")
 
 
 def trace_kernel(func: Any = None, **kwargs: Any) -> Any:

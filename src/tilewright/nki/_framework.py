@@ -17,8 +17,9 @@ from tilewright.frontend.trace.sequences import holds, rebuilt
 from tilewright.hashes import blake
 from tilewright.ir.core import Value
 from tilewright.ir.types import ShapedType
-from tilewright.nki._entry import preparing, require_function, with_keywords
+from tilewright.nki._entry import preparing, require_function
 from tilewright.nki._kernel import TraceKernel
+from tilewright.nki._options import with_keywords
 from tilewright.ops.nki_dtypes import NAMES, dtype_name, find_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
