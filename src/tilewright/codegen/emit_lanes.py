@@ -207,8 +207,8 @@ def choose_copies(body: Block, reduces: bool, count: Num, isa: Isa) -> int:
     """Vectors per iteration: as many as accumulators, two where words are long, one at last.
 
     A vector alone would wait for itself, step by step; several large bodies are too much code, and
-    a loop has to be long to repay more than two. Twice as many where all that they need fits in
-    registers: the more vectors take turns, the less each waits.
+    a loop has to be long to repay more than two, or one long word four times. Twice as many where
+    all that they need fits in registers: the more vectors take turns, the less each waits.
     """
     size = body_size(body)
     if size > LARGE_BODY:
@@ -216,9 +216,12 @@ def choose_copies(body: Block, reduces: bool, count: Num, isa: Isa) -> int:
     has_long = any(op.opdef in LONG_WORDS for op in body.walk())
     is_long = isinstance(count, int) and count >= LONG_LOOP
     most = TURNING_BODY if reduces else MEDIUM_BODY if not is_long else LARGE_BODY
+    is_map = is_long and not reduces
+    if has_long and is_map and size < 2 * LONG_WORD:
+        return ACCUMULATORS
     if has_long or size > most:
         return 2
-    if is_long and not reduces and size > TURNING_BODY and fits(body, 2 * ACCUMULATORS, isa):
+    if is_map and size > TURNING_BODY and fits(body, 2 * ACCUMULATORS, isa):
         return 2 * ACCUMULATORS
     return ACCUMULATORS
 

@@ -118,3 +118,23 @@ def test_more_vectors_take_turns_where_registers_hold_all_they_need() -> None:
     assert choose_copies(body, False, LONG, narrow) == ACCUMULATORS
     assert choose_copies(body, True, LONG, wide) < ACCUMULATORS
     assert choose_copies(lanes_of(steps(0)), False, LONG, wide) == ACCUMULATORS
+
+
+def test_one_long_word_takes_turns_with_itself_where_the_loop_repays_it() -> None:
+    def body(words: int) -> Block:
+        def write(x: Value, out: Value) -> None:
+            def lane(i: Value) -> None:
+                value = loop.load(x, (i,), None)
+                for _ in range(words):
+                    value = arith.exp(value)
+                loop.store(out, (i,), value, None)
+
+            lanes(LONG, lane)
+
+        return lanes_of(kernel_program([("x", buffer(LONG), IN), ("y", buffer(LONG), OUT)], write))
+
+    isa = ISAS["avx512"]
+    assert choose_copies(body(1), False, LONG, isa) == ACCUMULATORS
+    assert choose_copies(body(2), False, LONG, isa) == 2
+    assert choose_copies(body(1), True, LONG, isa) == 2
+    assert choose_copies(body(1), False, 100, isa) == 2
