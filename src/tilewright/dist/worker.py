@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,7 +84,10 @@ class DistributedWorker:
         return Handle(future)
 
     def alloc_tensor(self, shape: Sequence[int], dtype: Any = np.float32) -> Any:
-        """Memory that ranks can reach, zero at first."""
+        """Memory that ranks can reach, zero at first: of torch, for a dtype of torch."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(dtype, torch.dtype):
+            return torch.zeros(tuple(shape), dtype=dtype)
         return np.zeros(tuple(shape), getattr(dtype, "numpy", dtype))
 
     def alloc_stacked_tensor(self, shape: Sequence[int], dtype: Any = np.float32) -> Any:
@@ -91,12 +95,15 @@ class DistributedWorker:
         return self.alloc_tensor((self.ranks, *shape), dtype)
 
     def copy_to(self, target: Any, source: Any) -> None:
-        """Copies host data into memory of the ranks."""
-        target[...] = source
+        """Copies host data into memory of the ranks; either may be of numpy or of torch."""
+        if hasattr(target, "copy_"):
+            target.copy_(sys.modules["torch"].as_tensor(source))
+        else:
+            target[...] = source
 
     def copy_from(self, source: Any, target: Any) -> None:
-        """Copies memory of the ranks to the host."""
-        target[...] = source
+        """Copies memory of the ranks to the host; either may be of numpy or of torch."""
+        self.copy_to(target, source)
 
     def close(self) -> None:
         """Waits for what is in flight; no run can be started afterwards."""
