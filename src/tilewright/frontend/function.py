@@ -28,8 +28,9 @@ from tilewright.frontend.parse import (
 )
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
-from tilewright.frontend.parse.parser import Callees, FunctionParser, Self, State, collected
+from tilewright.frontend.parse.parser import FunctionParser, Self, collected
 from tilewright.frontend.parse.regions import drop_unused_results
+from tilewright.frontend.parse.state import Callees, State
 from tilewright.frontend.signature import Signature, SignatureReader
 from tilewright.frontend.values import fitted
 from tilewright.ir.builder import Builder

@@ -15,7 +15,8 @@ from tilewright.frontend.matching import Matcher, kind_name
 from tilewright.frontend.namespace import MISSING, Callee, Namespace
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
-from tilewright.frontend.parse.parser import FunctionParser, Self, State
+from tilewright.frontend.parse.parser import FunctionParser, Self
+from tilewright.frontend.parse.state import State
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.readings import Source
 from tilewright.frontend.typing import TypeEvaluator

@@ -22,7 +22,9 @@ from tilewright.frontend.matching import Matcher
 from tilewright.frontend.operations import as_attr
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import FRAMEWORK_KEYWORDS, emit_function_call
-from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee, word
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.parse.rules import callee, word
+from tilewright.frontend.parse.state import Silenced
 from tilewright.frontend.parse.tasks import call_submit
 from tilewright.frontend.values import constant, is_number, literal_of
 from tilewright.frontend.words import SPMD_SUBMIT, SUBMIT

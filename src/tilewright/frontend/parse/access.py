@@ -12,7 +12,8 @@ from typing import Any
 
 from tilewright.errors import ParserSyntaxError
 from tilewright.frontend.evaluator import BINARY
-from tilewright.frontend.parse.parser import FunctionParser, word
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.parse.rules import word
 from tilewright.frontend.words import ACCESS
 from tilewright.ir.affine import Access, Constraint, Expr, Symbol, as_expr, maximum, minimum
 from tilewright.ir.core import Value

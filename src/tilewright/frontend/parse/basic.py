@@ -12,8 +12,10 @@ from tilewright.frontend.evaluator import Evaluator
 from tilewright.frontend.matching import check_annotation, refined
 from tilewright.frontend.namespace import word_called
 from tilewright.frontend.parse import indexing
-from tilewright.frontend.parse.parser import FunctionParser, Yield, statement, word
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.parts import put_back, repeated_write
+from tilewright.frontend.parse.rules import statement, word
+from tilewright.frontend.parse.state import Yield
 from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.frontend.values import as_number, constant, fitted, is_number

@@ -18,8 +18,10 @@ from tilewright.errors import (
 )
 from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.parse.operators import as_condition
-from tilewright.frontend.parse.parser import FunctionParser, Poison, Silenced, Yield, statement
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.regions import can_flow, emit_region_op, end_block, isolated
+from tilewright.frontend.parse.rules import statement
+from tilewright.frontend.parse.state import Poison, Silenced, Yield
 from tilewright.frontend.values import (
     as_number,
     constant,

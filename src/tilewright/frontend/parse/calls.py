@@ -12,8 +12,10 @@ from tilewright.frontend.matching import Matcher
 from tilewright.frontend.operations import as_attr, emit_call, usage_of
 from tilewright.frontend.parse.basic import is_word_call, refresh_arguments
 from tilewright.frontend.parse.kinds import meant
-from tilewright.frontend.parse.parser import FunctionParser, Silenced, callee
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.parts import put_back, repeated_write, write_back
+from tilewright.frontend.parse.rules import callee
+from tilewright.frontend.parse.state import Silenced
 from tilewright.frontend.surface import OpName, OpNamespace
 from tilewright.frontend.values import (
     as_number,

@@ -32,14 +32,7 @@ from tilewright.frontend.parse.heads import (
 )
 from tilewright.frontend.parse.liveness import Facts
 from tilewright.frontend.parse.operators import as_condition
-from tilewright.frontend.parse.parser import (
-    Blocks,
-    FunctionParser,
-    Poison,
-    Silenced,
-    Yield,
-    statement,
-)
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.parts import is_same_part, root_of_part, taken_again
 from tilewright.frontend.parse.regions import (
     can_flow,
@@ -47,6 +40,8 @@ from tilewright.frontend.parse.regions import (
     end_block,
     isolated,
 )
+from tilewright.frontend.parse.rules import statement
+from tilewright.frontend.parse.state import Blocks, Poison, Silenced, Yield
 from tilewright.frontend.parse.tasks import blocks_unless, emit_task_around, task_ids
 from tilewright.frontend.surface import LoopWord
 from tilewright.frontend.values import (

@@ -9,7 +9,8 @@ from typing import Any
 
 from tilewright.dataclass import dataclass
 from tilewright.errors import ScopeIsolationError, TilewrightError
-from tilewright.frontend.parse.parser import FunctionParser, Poison
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.parse.state import Poison
 from tilewright.frontend.values import is_number
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ops import control

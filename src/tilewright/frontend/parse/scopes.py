@@ -9,9 +9,10 @@ from typing import Any, cast
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
 from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.parse.options import OPTIONS, POSITIONAL, option_attr, require_options
-from tilewright.frontend.parse.parser import FunctionParser, statement
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.parts import is_same_part, taken_again
 from tilewright.frontend.parse.regions import Position, emit_region_op, end_block, isolated
+from tilewright.frontend.parse.rules import statement
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.surface import LoopWord, ScopeWord, Word
 from tilewright.frontend.words import AT, SCOPE, SPLIT_AIV

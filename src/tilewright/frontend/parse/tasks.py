@@ -20,8 +20,9 @@ from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import emit_function_call, returned_parameters
 from tilewright.frontend.parse.operators import as_condition
 from tilewright.frontend.parse.options import option_attr, require_options
-from tilewright.frontend.parse.parser import FunctionParser, word
+from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.regions import emit_region_op
+from tilewright.frontend.parse.rules import word
 from tilewright.frontend.values import constant, convert, dtype_of, literal_of
 from tilewright.frontend.words import (
     AIC_GATHER,

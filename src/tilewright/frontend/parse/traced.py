@@ -13,7 +13,8 @@ from tilewright.frontend.calls import KernelBase
 from tilewright.frontend.operations import emit_call
 from tilewright.frontend.parse.basic import refresh_arguments
 from tilewright.frontend.parse.calls import emit_function_call
-from tilewright.frontend.parse.parser import FunctionParser, callee
+from tilewright.frontend.parse.parser import FunctionParser
+from tilewright.frontend.parse.rules import callee
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ShapedType, TensorType
