@@ -65,7 +65,7 @@ def test_a_kernel_is_pickled_by_reference() -> None:
 
 
 def test_a_local_kernel_cannot_be_pickled_and_the_error_names_it() -> None:
-    with pytest.raises((pickle.PicklingError, AttributeError), match="adding|pl.jit entry"):
+    with pytest.raises((pickle.PicklingError, AttributeError), match=r"adding|pl\.jit entry"):
         pickle.dumps(adding(1.0))
 
 
