@@ -1,6 +1,7 @@
 """exp, exp2 and sigmoid of binary32, each within the ULP bound its docstring states."""
 
-from tilewright.codegen.lanes import Lanes, fma, horner, round_even, select
+from tilewright.codegen.lanes import Lanes, fma, horner, round_down, round_even, select
+from tilewright.codegen.pick import pick
 from tilewright.codegen.text import Text
 
 LOG2_E = 1.4426950408889634
@@ -22,6 +23,49 @@ EXP2 = (
     0.24022650760957306,
     0.6931471880711763,
 )
+EXP_NEAR = (0.1666702777147293, 0.5000158548355103)
+"""Of (e**r - 1 - r)/(r*r), within a thirty-second of ln 2."""
+
+POWERS = (
+    1.0,
+    1.0442737,
+    1.0905077,
+    1.1387886,
+    1.1892071,
+    1.2418578,
+    1.2968396,
+    1.3542556,
+    1.4142135,
+    1.4768262,
+    1.5422108,
+    1.6104903,
+    1.6817929,
+    1.7562522,
+    1.8340081,
+    1.9152066,
+)
+POWERS_LOW = (
+    0.0,
+    4.83347e-08,
+    -1.307754e-08,
+    5.3862223e-08,
+    3.7976353e-08,
+    4.496838e-08,
+    -4.0189995e-08,
+    -1.0123349e-08,
+    2.4203235e-08,
+    -4.500899e-08,
+    8.070905e-09,
+    9.836217e-09,
+    -2.4755327e-08,
+    -9.23577e-09,
+    -1.1239278e-08,
+    9.845328e-09,
+)
+"""Two to the power of the sixteenths, and what rounding took from it."""
+
+ROUNDER = 12582912.0
+"""Three times 2**22: what is added to it is rounded to an integer, in the low bits."""
 
 
 def clamp(x: Lanes, low: float, high: float) -> Lanes:
@@ -43,7 +87,7 @@ def scale(x: Lanes, exponent: Lanes) -> Lanes:
 
 
 def scales_at_once(x: Lanes) -> bool:
-    """Whether an instruction scales as many lanes; it takes NaN and infinite exponents, too."""
+    """Whether an instruction scales as many lanes; it takes the floor of any exponent, and NaN."""
     return x.text.isa.has_scalef and x.lanes in (1, 16)
 
 
@@ -92,19 +136,12 @@ def exp2(x: Lanes) -> Lanes:
 def sigmoid(x: Lanes) -> Lanes:
     """1/(1+e**-x) within 1 ULP, through e**-|x| so that nothing overflows or flushes.
 
-    That power is (head + rest) * 2**n, and what the sum with 1 has lost is made up for. 0.802 over
+    That power is (head + rest) * 2**n, and what the sum with 1 has lost is made up for. 0.981 over
     every float.
     """
     size = -x.abs()
-    y = select(size.lt(-104.0), -104.0, size)
-    n = round_even(y * LOG2_E)
-    most, little = fma(n, -LN2_HIGH, y), n * LN2_LOW
-    r = most - little
-    step = fma(r * r, horner(r, EXP[:-2]), -little)
-    first = most + 1.0
-    head = first + step
-    rest = (step - (head - first)) + (most - (first - 1.0))
-    t, more = scale(head, finite(n)), scale(rest, finite(n))
+    head, rest, n = exp_parts(select(size.lt(-104.0), -104.0, size))
+    t, more = scale(head, n), scale(rest, n)
     total = t + 1.0
     lost = (t - (total - 1.0)) + more
     negative = x.lt(0.0)
@@ -112,3 +149,16 @@ def sigmoid(x: Lanes) -> Lanes:
     inverse = x.constant(1.0) / total
     q = upper * inverse
     return fma(fma(-q, total, upper) + fma(-q, lost, more), inverse, q)
+
+
+def exp_parts(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """(head, rest, n) with e**x = (head + rest) * 2**n: by sixteenths of powers of two."""
+    shifted = fma(x, 16.0 * LOG2_E, x.constant(ROUNDER))
+    steps, piece = shifted - ROUNDER, shifted.bits()
+    r = fma(steps, -LN2_LOW / 16.0, fma(steps, -LN2_HIGH / 16.0, x))
+    s = fma(r * r, horner(r, EXP_NEAR), r)
+    power = pick(POWERS, piece)
+    head = fma(power, s, power)
+    rest = fma(power, s, power - head) + pick(POWERS_LOW, piece)
+    n = steps * 0.0625
+    return head, rest, n if scales_at_once(n) else round_down(finite(n))

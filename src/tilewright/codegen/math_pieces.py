@@ -6,10 +6,8 @@ Coefficients stand in columns: one table for each power, highest first, with a n
 """
 
 from tilewright.codegen.lanes import Lanes, fma, select
+from tilewright.codegen.math_exp import ROUNDER
 from tilewright.codegen.pick import Table, pick
-
-ROUNDER = 12582912.0
-"""Three times 2**22: what is added to it is rounded to an integer, in the low bits."""
 
 ERF_PIECES, ERF_END = 3.95, 3.92
 """Pieces of erf in a unit of x, and where it is 1 to binary32."""
