@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from tilewright.codegen.text import Text
 
 Num = int | str
+NO_ROOM = 1 << 56
+"""More bytes than a process can have; the sum of many such sizes fits 64 bits."""
 
 
 class Index:
@@ -37,6 +39,18 @@ class Index:
         if x == 0 or y == 0:
             return 0
         return x if y == 1 else self.text.integer("mul", x, y)
+
+    def room(self, x: Num, y: Num) -> Num:
+        """x * y bytes, or `NO_ROOM` where that is more: no product wraps to a small number."""
+        x, y = self.maximum(x, 0), self.maximum(y, 0)
+        if isinstance(x, int) and isinstance(y, int):
+            return min(x * y, NO_ROOM)
+        x, y = self.minimum(x, NO_ROOM), self.minimum(y, NO_ROOM)
+        wide = [self.text.let(f"zext i64 {each} to i128") for each in (x, y)]
+        product = self.text.let(f"mul i128 {wide[0]}, {wide[1]}")
+        fits = self.text.let(f"icmp ult i128 {product}, {NO_ROOM}")
+        narrow = self.text.let(f"trunc i128 {product} to i64")
+        return self.text.let(f"select i1 {fits}, i64 {narrow}, i64 {NO_ROOM}")
 
     def floordiv(self, x: Num, y: Num) -> Num:
         """floor(x / y) for a positive y; 0 if y turns out to be 0."""

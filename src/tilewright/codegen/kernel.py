@@ -226,7 +226,7 @@ class KernelWriter:
             self.e.dynamic[op] = total
             count: Num = op.attrs["dtype"].nbytes
             for extent in op.attrs["shape"]:
-                count = index.mul(count, self.e.dim(extent))
+                count = index.room(count, self.e.dim(extent))
             total = index.add(total, index.round_down(index.add(count, 63), aligned(1)))
         return total
 

@@ -112,7 +112,7 @@ class Interpreter:
             origin = self._origin(error.__traceback__)
             error.locate(origin.span if origin else None)
             raise
-        except BdbQuit:  # the author has left his debugger
+        except (BdbQuit, MemoryError):  # the author has left his debugger; no fault of ours
             raise
         except Exception as error:
             origin = self._origin(error.__traceback__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,9 @@ def create_type(
 def create_numpy(
     *, shape: Any, dtype: DType, space: MemorySpace, layout: TensorLayout, manual_dep: bool
 ) -> Any:
+    size = prod(map(int, shape)) * dtype.nbytes
+    if size > sys.maxsize:
+        raise MemoryError(f"{size:,} bytes are not to be had")
     return np.zeros(shape, dtype.numpy)
 
 

@@ -110,6 +110,30 @@ def test_a_tile_never_holds_more_valid_elements_than_it_has(
     assert not np.nan_to_num(out).any()
 
 
+@pl.jit
+def far(
+    x: pl.Tensor[[M, N], pl.FP32],
+    out: pl.Out[pl.Tensor[[1], pl.FP32]],
+    row: pl.Scalar[pl.INT64],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.create_tensor([M * 1099511627776, N * 1048576], dtype=pl.FP32)
+        for i in pl.range(2):
+            t = pl.store(pl.load(x, [0, 0], [1, 4]), [i * row, 0], t)
+        pl.write(out, [0], pl.read(t, [row, 1]))
+    return out
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("extent", [4, 8, 64])
+def test_scratch_of_2_to_the_64_bytes_is_not_to_be_had(
+    extent: int, config: RunConfig | None
+) -> None:
+    """The product of the extents is 0 modulo 2**64."""
+    with pytest.raises(MemoryError):
+        far(np.ones((extent, extent), F32), np.zeros(1, F32), 5, config=config)
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_an_extent_may_be_asked_for_after_its_tensor_is_written(config: RunConfig | None) -> None:
     out, seen = np.zeros((5, 8), F32), np.zeros(2, np.int64)
