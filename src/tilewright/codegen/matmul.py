@@ -463,9 +463,11 @@ class MatmulWriter:
         if self.plan.dot:
             pack = require_group_rows if rows else require_group_columns
             symbol = pack(self.module, self.b_group(), width)
+        elif rows:
+            symbol = require_pack_rows(self.module, self.spec.b_dtype, width)
         else:
-            require = require_pack_rows if rows else require_pack_columns
-            symbol = require(self.module, self.spec.b_dtype, width)
+            short = self.plan.turns_b
+            symbol = require_pack_columns(self.module, self.spec.b_dtype, width, short=short)
         source = self.b_in_place(column, k)
         arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
@@ -528,6 +530,10 @@ class MatmulWriter:
         steps = self.groups(depth)
         top = index.add("%row", row) if finish is not None else 0
         bias = index.place("%work", self.bias_offset(), "i8") if plan.has_bias else "null"
+        if plan.turns_b and not isinstance(columns, int):
+            with index.steps(0, columns, LANES) as j:
+                cell(1, RUNTIME, j, 0, index.sub(columns, j))
+            return
         whole = index.round_down(columns, plan.width)
         if whole != 0:
             with index.steps(0, whole, plan.width) as j:

@@ -125,14 +125,17 @@ def store_wide(text: Text, place: str, value: str, dtype: str) -> None:
     text.do(f"store {type_text(element, LANES)} {value}, ptr {place}, align 4")
 
 
-def require_pack_columns(module: Module, dtype: str, width: int) -> str:
-    """@(dst, src, ld, depth, columns): pack B whose rows (along k) are contiguous."""
-    symbol = f"@tilewright.pack.columns.{dtype}.{width}"
-    module.require(symbol, lambda m: write_pack_columns(m, symbol, dtype, width))
+def require_pack_columns(module: Module, dtype: str, width: int, *, short: bool = False) -> str:
+    """@(dst, src, ld, depth, columns): pack B whose rows (along k) are contiguous.
+
+    If it is `short`, the depth is below `LANES`.
+    """
+    symbol = f"@tilewright.pack.columns.{dtype}.{width}{'.short' * short}"
+    module.require(symbol, lambda m: write_pack_columns(m, symbol, dtype, width, short))
     return symbol
 
 
-def write_pack_columns(module: Module, symbol: str, dtype: str, width: int) -> str:
+def write_pack_columns(module: Module, symbol: str, dtype: str, width: int, short: bool) -> str:
     """Column-major B: transpose blocks of 16 x 16.
 
     Up to 15 rows beyond `depth` are written after each panel, where the next panel goes.
@@ -145,12 +148,14 @@ def write_pack_columns(module: Module, symbol: str, dtype: str, width: int) -> s
         inside = index.sub(column, index.mul(panel, width))
         dst = index.place("%dst", index.mul(index.mul(panel, "%depth"), width), "float")
         dst = index.place(dst, inside, "float")
-        transpose_column(text, column, dst, dtype, width)
+        transpose_column(text, column, dst, dtype, width, short)
     text.do("ret void")
     return text.finish()
 
 
-def transpose_column(text: Text, column: Num, dst: str, dtype: str, width: int) -> None:
+def transpose_column(
+    text: Text, column: Num, dst: str, dtype: str, width: int, short: bool
+) -> None:
     """Sixteen columns, all of k; columns beyond the last repeat it."""
     index, element = Index(text), source_element(dtype)
     last = index.sub("%columns", 1)
@@ -158,9 +163,10 @@ def transpose_column(text: Text, column: Num, dst: str, dtype: str, width: int) 
         index.place("%src", index.mul(index.minimum(index.add(column, c), last), "%ld"), element)
         for c in range(LANES)
     ]
-    whole = index.round_down("%depth", LANES)
-    with text.loop(0, whole, LANES) as loop:
-        transpose_square(text, rows, dst, loop.counter, dtype, width, "")
+    whole = 0 if short else index.round_down("%depth", LANES)
+    if not short:
+        with text.loop(0, whole, LANES) as loop:
+            transpose_square(text, rows, dst, loop.counter, dtype, width, "")
     rest = index.sub("%depth", whole)
     with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
         transpose_square(text, rows, dst, whole, dtype, width, lane_mask(text, rest))
