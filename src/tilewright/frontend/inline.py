@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tilewright.dataclass import dataclass
+from tilewright.dtypes import DType
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
 from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
@@ -171,13 +172,19 @@ def _bind_arguments(
         given, wanted = p.scope[param.arg], declared[param.arg]
         if isinstance(wanted, ScalarType) and is_number(given):
             given = p.scope[param.arg] = constant(given, wanted.dtype)
-        elif isinstance(wanted, ScalarType) and is_scalar(given):
-            if is_passed_as(wanted.dtype, given.type.dtype):
-                given = p.scope[param.arg] = convert(given, wanted.dtype)
+        elif isinstance(wanted, ScalarType):
+            given = p.scope[param.arg] = _as_passed(given, wanted.dtype)
         if wanted is not None and isinstance(given, Value):
             types.computed(param, matcher.match, param.arg, wanted, given.type)
         if isinstance(given, Value) and given not in p.state.params:
             p.state.params = (*p.state.params, given)
+
+
+def _as_passed(given: Any, dtype: DType) -> Any:
+    """A scalar as it is passed for one of `dtype`: integers may change their type."""
+    if is_scalar(given) and is_passed_as(dtype, given.type.dtype):
+        return convert(given, dtype)
+    return given
 
 
 def _declared(types: TypeEvaluator, function: InlineFunction, param: ast.arg) -> Type | None:
