@@ -156,7 +156,14 @@ def test_r_028_a_memory_reference_may_depend_on_scalars() -> None:
 
 @pytest.mark.parametrize(
     ("valid", "declared", "fits"),
-    [("8", "8", True), ("8", "12", False), ("n", "n", True), ("n", "m", False), ("16", "m", True)],
+    [
+        ("8", "8", True),
+        ("12", "8", True),
+        ("8", "12", False),
+        ("n", "n", True),
+        ("n", "m", False),
+        ("16", "m", True),
+    ],
 )
 def test_an_annotation_says_what_is_valid_or_narrows_it(
     valid: str, declared: str, fits: bool

@@ -137,6 +137,12 @@ def a_parallel_loop_needs_scratch_of_unknown_size(x: Value, y: Value) -> Any:
     return [], list(for_loop(0, 4, [x], iteration, kind=ForKind.Parallel))
 
 
+@fault([("x", TensorType((5, LONG), FP32), IN)])
+def a_window_is_clamped_where_an_extent_is_known_to_be_positive(x: Value) -> Any:
+    tile = memory.load(x, [1, 1], shapes=(4, 1), clamp=True)
+    return [shape.fillpad(tile, fill=0.5, valid=tile.type.valid_shape)], []
+
+
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("made", PROGRAMS)
 def test_once_miscompiled(made: Program, check: str) -> None:

@@ -13,7 +13,7 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.ir.affine import Expr, Symbol, equal, solve_for, substitute, symbols
+from tilewright.ir.affine import Expr, Symbol, equal, less_equal, solve_for, substitute, symbols
 from tilewright.ir.rewrite import substitute_type
 from tilewright.ir.types import (
     ArrayType,
@@ -71,12 +71,12 @@ def _shape_contradiction(declared: ShapedType, actual: ShapedType) -> str | None
 
 
 def _region_contradiction(declared: ShapedType, actual: ShapedType) -> str | None:
-    """An annotation may narrow what is valid everywhere; anything else it must say as it is."""
+    """An annotation may narrow the region that is valid, and not enlarge one that is a part."""
     wanted, given = (getattr(type_, "valid_shape", type_.shape) for type_ in (declared, actual))
     view = getattr(declared, "view", None)
     if view is None or view.valid_shape is None or given == actual.shape:
         return None
-    if all(a == b or equal(a, b) is True for a, b in zip(wanted, given)):
+    if all(less_equal(a, b) is True for a, b in zip(wanted, given)):
         return None
     return f"has valid_shape {render_dims(wanted)} but expression is valid in {render_dims(given)}"
 
