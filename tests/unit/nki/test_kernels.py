@@ -447,6 +447,7 @@ def test_limits_follow_the_target() -> None:
 
 SURFACES = {
     "nl": nl,
+    "nl.newer": nki.newer,
     "nisa": nisa,
     "nisa.dst": nki.dst_first,
     "nki.collectives": nki.collectives,
