@@ -9,11 +9,10 @@ from __future__ import annotations
 from math import factorial
 
 from tilewright.codegen.lanes import Lanes, horner64, round_even, select
-from tilewright.codegen.math_trig import Reduction, periodic
+from tilewright.codegen.math_trig import TWO_OVER_PI, TWO_OVER_PI_WORDS, Reduction, periodic
 from tilewright.codegen.pairs import quick_two_sum, two_product, two_sum
 from tilewright.codegen.pick import fetch
 
-TWO_OVER_PI = 0.6366197723675814
 QUARTERS = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21)
 """The first bits of pi/2, 33 in each: products with numbers of 20 bits are exact."""
 
@@ -40,52 +39,7 @@ ATAN = (
 )
 """Of (atan(s)/s - 1)/(s*s) in powers of s*s."""
 
-WORDS = (
-    0x00000000,
-    0x00000000,
-    0xA2F9836E,
-    0x4E441529,
-    0xFC2757D1,
-    0xF534DDC0,
-    0xDB629599,
-    0x3C439041,
-    0xFE5163AB,
-    0xDEBBC561,
-    0xB7246E3A,
-    0x424DD2E0,
-    0x06492EEA,
-    0x09D1921C,
-    0xFE1DEB1C,
-    0xB129A73E,
-    0xE88235F5,
-    0x2EBB4484,
-    0xE99C7026,
-    0xB45F7E41,
-    0x3991D639,
-    0x835339F4,
-    0x9C845F8B,
-    0xBDF9283B,
-    0x1FF897FF,
-    0xDE05980F,
-    0xEF2F118B,
-    0x5A0A6D1F,
-    0x6D367ECF,
-    0x27CB09B7,
-    0x4F463F66,
-    0x9E5FEA2D,
-    0x7527BAC7,
-    0xEBE5F17B,
-    0x3D0739F7,
-    0x8A5292EA,
-    0x6BFB5FB1,
-    0x1F8D5D08,
-    0x56033046,
-    0xFC7B6BAB,
-    0xF0CFBC20,
-    0x9AF4361D,
-    0xA9E39161,
-    0x5EE61B08,
-)
+WORDS = (0, *TWO_OVER_PI_WORDS)
 """The first bits of 2/pi after 64 zero bits, 32 in each."""
 
 WINDOW = 6

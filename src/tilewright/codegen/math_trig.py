@@ -30,7 +30,7 @@ HALF_PI, QUARTER_PI = 1.5707963267948966, 0.7853981633974483
 TAN_PI_8, TAN_3PI_8 = 0.41421356237309503, 2.414213562373095
 LARGE = 8388608.0
 
-# The first 224 bits of 2/pi after 32 zero bits, in words of 32.
+# The first 1344 bits of 2/pi after 32 zero bits, in words of 32; binary32 needs 224 of them.
 TWO_OVER_PI_WORDS = (
     0x00000000,
     0xA2F9836E,
@@ -40,7 +40,43 @@ TWO_OVER_PI_WORDS = (
     0xDB629599,
     0x3C439041,
     0xFE5163AB,
+    0xDEBBC561,
+    0xB7246E3A,
+    0x424DD2E0,
+    0x06492EEA,
+    0x09D1921C,
+    0xFE1DEB1C,
+    0xB129A73E,
+    0xE88235F5,
+    0x2EBB4484,
+    0xE99C7026,
+    0xB45F7E41,
+    0x3991D639,
+    0x835339F4,
+    0x9C845F8B,
+    0xBDF9283B,
+    0x1FF897FF,
+    0xDE05980F,
+    0xEF2F118B,
+    0x5A0A6D1F,
+    0x6D367ECF,
+    0x27CB09B7,
+    0x4F463F66,
+    0x9E5FEA2D,
+    0x7527BAC7,
+    0xEBE5F17B,
+    0x3D0739F7,
+    0x8A5292EA,
+    0x6BFB5FB1,
+    0x1F8D5D08,
+    0x56033046,
+    0xFC7B6BAB,
+    0xF0CFBC20,
+    0x9AF4361D,
+    0xA9E39161,
+    0x5EE61B08,
 )
+SINGLE_WORDS = 8
 
 Kernel = Callable[..., Lanes]
 
@@ -111,7 +147,7 @@ def window(position: Lanes, j: int) -> Lanes:
 def pick_word(index: Lanes) -> Lanes:
     """The word of 2/pi with this number, without a table in memory."""
     word = index.constant(TWO_OVER_PI_WORDS[0], "i64")
-    for k, value in enumerate(TWO_OVER_PI_WORDS[1:], 1):
+    for k, value in enumerate(TWO_OVER_PI_WORDS[1:SINGLE_WORDS], 1):
         word = select(index.eq(k), word.constant(value), word)
     return word
 
