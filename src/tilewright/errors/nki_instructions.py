@@ -290,6 +290,24 @@ REDUCE_NEGATE = page(
         nisa.tensor_reduce(nl.add, t, axis=1, negate=True)
     """,
 )
+REGISTERS_UNSET = page(
+    "reduction_registers_not_set",
+    NKISyntaxError,
+    "{op}: the reduction registers are read, but no instruction before has set them",
+    """What they hold when a kernel begins is not known. `reduce_cmd.idle`, the default of most
+    instructions, reads them into `reduce_res` and adds nothing; `reduce` goes on from what they
+    hold.
+
+    Bad::
+
+        nisa.activation(nl.exp, t, reduce_op=nl.add, reduce_res=total)
+
+    Good::
+
+        nisa.activation_reduce(nl.exp, t, reduce_op=nl.add, reduce_res=total)
+    """,
+    "set them first: reduce_cmd=nisa.reduce_cmd.reset_reduce, or reset before the first reduce",
+)
 REDUCE_AXIS = page(
     "reduce_axis_not_free",
     NKISyntaxError,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from tilewright.dtypes import FP32
+from tilewright.errors.nki_instructions import REGISTERS_UNSET
 from tilewright.errors.nki_tensors import UNEXPECTED_OPERAND
 from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
@@ -21,36 +24,50 @@ def write_tile(target: nki_tensor, value: Value, mask: object = None) -> None:
     trace_access.assign(nki_ctx().sema, target, result_tile(value, target.root.dtype, mask))
 
 
-def require_command(given: object) -> None:
-    """Refuses what is no member of `nisa.reduce_cmd`: its number, for instance."""
+def require_command(given: object, start: object = None) -> None:
+    """Refuses what is no member of `nisa.reduce_cmd`: its number, for instance.
+
+    `start` is the operand `reduce_init`, which `load_reduce` begins with, and nothing else does.
+    """
     if not isinstance(given, commands):
-        found = {"given": repr(given), "wanted": "a member of nisa.reduce_cmd"}
-        raise refusal(UNEXPECTED_OPERAND, op=current_api(), name="reduce_cmd", **found)
+        _refuse("reduce_cmd", repr(given), "a member of nisa.reduce_cmd")
+    if given is commands.load_reduce and start is None:
+        _refuse("reduce_cmd", str(given), "a command that needs no reduce_init")
+    if given is not commands.load_reduce and start is not None:
+        _refuse("reduce_init", "given", f"None, as {given} loads nothing: load_reduce does")
 
 
-def run_command(kind: str, name: str, total: Value, rows: int, command: commands) -> None:
+def _refuse(name: str, given: str, wanted: str) -> NoReturn:
+    raise refusal(UNEXPECTED_OPERAND, op=current_api(), name=name, given=given, wanted=wanted)
+
+
+def run_command(
+    kind: str, name: str, total: Value, rows: int, command: commands, start: Value | None = None
+) -> None:
     """What `command` does with the registers of a kind, given the reduction `total` of a tile.
 
-    `total` has an element for each of `rows` partitions, combined by `name`.
+    `total` has an element for each of `rows` partitions, combined by `name`; `start` is a number or
+    has one for each, which `load_reduce` begins with.
     """
     if command is commands.reset:
         pmax = nki_ctx().device.pmax
-        start = identity_of(name, FP32)
-        neutral = creation.full(shape=(pmax, 1), dtype=FP32, value=start, space=MemorySpace.Sbuf)
+        nothing = identity_of(name, FP32)
+        neutral = creation.full(shape=(pmax, 1), dtype=FP32, value=nothing, space=MemorySpace.Sbuf)
         _overwrite(kind, neutral, pmax)
     elif command is commands.reset_reduce:
         _overwrite(kind, total, rows)
+    elif start is not None:
+        _overwrite(kind, apply(name, total, start), rows)
     elif command is commands.reduce:
         present = registers(kind, rows)
         write_tile(present, apply(name, tile_value(present, FP32), total))
 
 
 def registers(kind: str, rows: int) -> nki_tensor:
-    """The registers of the first `rows` partitions."""
-    ctx = nki_ctx()
-    found = ctx.registers.get(kind)
+    """The registers of the first `rows` partitions; refuses them before they are set."""
+    found = nki_ctx().registers.get(kind)
     if found is None:
-        found = ctx.registers[kind] = ctx.outermost_tile((ctx.device.pmax, 1), FP32)
+        raise refusal(REGISTERS_UNSET, op=current_api())
     return found[0:rows]
 
 
@@ -58,17 +75,22 @@ def _overwrite(kind: str, value: Value, rows: int) -> None:
     """New contents, that need no old ones: iterations which begin so are independent.
 
     The registers are made anew, unless the loops around have used those there are, or an arm that
-    may not be taken overwrites them.
+    may not be taken overwrites them. They live as long as the innermost loop, whichever function
+    has set them.
     """
     ctx = nki_ctx()
     found, around = ctx.registers.get(kind), ctx.regions
     is_used = found is not None and any(found.root in region.outer for region in around)
-    if is_used or (around and isinstance(around[-1], IfScope)):
+    in_arm = bool(around) and isinstance(around[-1], IfScope)
+    if in_arm and found is None:
+        ctx.registers[kind] = ctx.outermost_tile((ctx.device.pmax, 1), FP32)
+    if is_used or in_arm:
         write_tile(registers(kind, rows), value)
         return
     made = ctx.sema.tile(
         creation.create(shape=(ctx.device.pmax, 1), dtype=FP32, space=MemorySpace.Sbuf)
     )
     made.root.name = f"{kind} registers"
+    made.root.scope = around[-1] if around else ctx.kernel_scope
     ctx.registers[kind] = made
     write_tile(made[0:rows], value)

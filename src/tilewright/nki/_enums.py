@@ -32,6 +32,7 @@ class reduce_cmd(Enum):
     reset = 1
     reduce = 2
     reset_reduce = 3
+    load_reduce = 4
 
 
 class dge_mode(Enum):

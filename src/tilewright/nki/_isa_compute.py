@@ -204,27 +204,26 @@ def tensor_scalar_reduce(
     **kwargs: Any,
 ) -> nki_tensor:
     """`data <op0> operand0`; its reduction along the free axes is written to `reduce_res`."""
-    name = operation_name(op0, ARITHMETIC)
-    require_tile(data, "data")
-    operand = scalar_or_vector(operand0, "operand0", data)
-    value = combined(
-        name, tile_value(data, FP32, mask), operand_value(operand, FP32), reverse=reverse0
-    )
-    _write_reduction(value, data, operation_name(reduce_op), reduce_res, mask)
+    value, total = scalar_reduction(data, op0, operand0, reduce_op, bool(reverse0), mask)
+    write_tile(reduce_res, total)
     return result_tile(value, result_dtype(dtype, data), mask)
 
 
-def _write_reduction(
-    value: Value, data: nki_tensor, name: str, target: nki_tensor, mask: Any, start: Any = None
-) -> None:
-    """Writes the reduction of `value` along all free axes, combined with `start` if it is given."""
-    total = reduce_axes(
-        name, masked_value(value, data.shape, mask, name), tuple(range(1, data.ndim))
-    )
-    total = reshaped_to(total, (data.shape[0], 1))
-    if start is not None:
-        total = apply(name, start, total)
-    write_tile(target, total)
+def scalar_reduction(
+    data: nki_tensor, op0: Any, operand0: Any, reduce_op: Any, reverse0: bool, mask: Any = None
+) -> tuple[Value, Value]:
+    """`data <op0> operand0` in FP32, and its reduction along all free axes, (P, 1)."""
+    name = operation_name(op0, ARITHMETIC)
+    require_tile(data, "data")
+    operand = operand_value(scalar_or_vector(operand0, "operand0", data), FP32)
+    value = combined(name, tile_value(data, FP32, mask), operand, reverse=reverse0)
+    return value, _reduction(value, data, operation_name(reduce_op), mask)
+
+
+def _reduction(value: Value, data: nki_tensor, name: str, mask: Any) -> Value:
+    axes = tuple(range(1, data.ndim))
+    total = reduce_axes(name, masked_value(value, data.shape, mask, name), axes)
+    return reshaped_to(total, (data.shape[0], 1))
 
 
 # ---------------------------------------------------------------------------- activation
@@ -244,7 +243,10 @@ def activation(
     dtype: Any = None,
     **kwargs: Any,
 ) -> nki_tensor:
-    """`op(data * scale + bias)` in FP32; optionally accumulates its sum along the free axes."""
+    """`op(data * scale + bias)` in FP32; `reduce_cmd` accumulates its sum along the free axes.
+
+    `reduce_res`, (P, 1), becomes what the registers then hold; `idle` adds nothing to them.
+    """
     value = _activated(op, data, bias, scale, mask)
     _accumulate(value, data, reduce_op, reduce_res, reduce_cmd, mask)
     return result_tile(value, result_dtype(dtype, data), mask)
@@ -314,10 +316,9 @@ def _accumulate(
     name = "add" if op is None else operation_name(op, ("add", "maximum", "minimum", "multiply"))
     if name != "add" and "activation_reduce.any_op" not in nki_ctx().device.instructions:
         raise refusal(UNSUPPORTED_OP, op=current_api(), given=name)
-    rows, axes = data.shape[0], tuple(range(1, data.ndim))
+    rows = data.shape[0]
     if command is not commands.idle:
-        total = reduce_axes(name, masked_value(value, data.shape, mask, name), axes)
-        run_command("activation", name, reshaped_to(total, (rows, 1)), rows, command)
+        run_command("activation", name, _reduction(value, data, name, mask), rows, command)
     if target is not None:
         write_tile(target, tile_value(registers("activation", rows), FP32))
 

@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
+from tilewright.dtypes import FP32
+from tilewright.errors.nki_instructions import REDUCE_NEGATE
 from tilewright.errors.nki_tensors import SHAPE_MISMATCH
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.index import TileIndex, arange
 from tilewright.frontend.trace.ops import NKIFunc, nki_op
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.nki import _absent, isa
+from tilewright.nki._accumulators import registers, require_command, run_command, write_tile
 from tilewright.nki._enums import (
     dge_mode,
     engine,
@@ -26,8 +29,17 @@ from tilewright.nki._enums import (
     oob_mode,
     reduce_cmd,
 )
+from tilewright.nki._enums import reduce_cmd as commands
+from tilewright.nki._isa_compute import scalar_reduction
 from tilewright.nki._memory import require_tensor
-from tilewright.nki._operands import operation_name, require_psum
+from tilewright.nki._operands import (
+    operand_value,
+    operation_name,
+    require_psum,
+    result_tile,
+    scalar_or_vector,
+    tile_value,
+)
 from tilewright.nki._registers import (
     VirtualRegister,
     register_alloc,
@@ -35,6 +47,8 @@ from tilewright.nki._registers import (
     register_move,
     register_store,
 )
+from tilewright.ops import elementwise as ew
+from tilewright.ops.nki_alu import LOGICAL
 
 get_nc_version = isa.get_nc_version
 
@@ -64,7 +78,6 @@ WRITES_RESULT: dict[str, str] = {
     "max8": "src",
     "sequence_bounds": "segment_ids",
     "scalar_tensor_tensor": "data op0 operand0 op1 operand1 reverse0? reverse1?",
-    "tensor_scalar_reduce": "data op0 operand0 reduce_op reduce_res reverse0?",
     "range_select": "on_true_tile comp_op0 comp_op1 bound0 bound1 reduce_cmd? reduce_res? "
     "reduce_op? range_start? on_false_value?",
     "nc_find_index8": "data vals",
@@ -80,6 +93,8 @@ TAKES_DST: dict[str, str] = {
 }
 """Instructions that take `dst` there, too."""
 
+ACCUMULATED = ("add", "multiply", "maximum", "minimum", *LOGICAL)
+"""Operations that go on from what is there, in any order."""
 COMPARISONS: dict[str, Callable[[TileIndex], Any]] = {
     "equal": lambda index: index == 0,
     "less": lambda index: index < 0,
@@ -182,6 +197,44 @@ def nc_matmul(
         nki_ctx().sema.update_in_place("add", dst, result)
 
 
+@nki_op("nisa.dst.tensor_scalar_reduce")
+def tensor_scalar_reduce(
+    dst: nki_tensor,
+    data: nki_tensor,
+    op0: Any,
+    operand0: Any,
+    reduce_op: Any,
+    reduce_res: nki_tensor | None = None,
+    reverse0: bool = False,
+    reduce_cmd: commands = commands.reset_reduce,
+    reduce_init: Any = None,
+    reduce_res_negate: bool = False,
+    name: str | None = None,
+) -> None:
+    """`dst` becomes `data <op0> operand0`, whose reduction along the free axes is accumulated.
+
+    `reduce_cmd` says what the registers of this instruction, one for each partition, do with it:
+    `reset_reduce` sets them to it, `reduce` combines it with what they hold, `load_reduce` with
+    `reduce_init` (a number, or one for each partition); `reset` sets them to what changes nothing
+    under `reduce_op`, and `idle` leaves them. `reduce_res`, (P, 1), then becomes what they hold, or
+    with `reduce_res_negate` the negative of it. All is in FP32.
+    """
+    require_command(reduce_cmd, reduce_init)
+    reduce = operation_name(reduce_op, ACCUMULATED)
+    value, total = scalar_reduction(data, op0, operand0, reduce, bool(reverse0))
+    if reduce_res_negate and reduce in LOGICAL:
+        raise refusal(REDUCE_NEGATE, op="tensor_scalar_reduce", op0=reduce)
+    start = None
+    if reduce_init is not None:
+        start = operand_value(scalar_or_vector(reduce_init, "reduce_init", data), FP32)
+    rows = data.shape[0]
+    run_command("tensor_scalar_reduce", reduce, total, rows, reduce_cmd, start)
+    write(dst, result_tile(value, dst.root.dtype))
+    if reduce_res is not None:
+        held = tile_value(registers("tensor_scalar_reduce", rows), FP32)
+        write_tile(reduce_res, ew.neg(held) if reduce_res_negate else held)
+
+
 @nki_op("nisa.dst.iota")
 def iota(
     dst: nki_tensor,
@@ -262,4 +315,5 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "register_load",
     "register_move",
     "register_store",
+    "tensor_scalar_reduce",
 ]

@@ -417,6 +417,12 @@ def _(out, x):
     nl.load(x).assert_shape((128, 512))
 
 
+@bad("reduction_registers_not_set")
+def _(out, x):
+    total = tile(4, 1)
+    nisa.activation(nl.exp, nl.load(x), reduce_op=nl.add, reduce_res=total)
+
+
 @bad("store_dst_shape_smaller_than_other_shape")
 def _(out, x):
     a = tile(4, 1)

@@ -111,6 +111,120 @@ def test_products_accumulate_unless_told_to_overwrite() -> None:
     )
 
 
+command = new.reduce_cmd
+REDUCTIONS = {"add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min}
+STARTS: dict[str, tuple[Any, Any]] = {
+    "number": (lambda c: 0.25, 0.25),
+    "one for each partition": (lambda c: c, COLUMN[:, 0]),
+}
+
+
+def reduced(dst: Any, tile: Any, op: Any, result: Any = None, **options: Any) -> None:
+    new.tensor_scalar_reduce(dst, tile, nl.multiply, 0.5, op, result, **options)
+
+
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_a_reduction_starts_over_or_goes_on_by_command(op: str) -> None:
+    commands = (None, command.reduce, command.idle, command.reset, command.reduce)
+
+    def body(dst, x, y):
+        part = nl.ndarray((64, 32), nl.float32)
+        for k, (tile, each) in enumerate(zip((x, y, x, x, y), commands)):
+            given = {} if each is None else {"reduce_cmd": each}
+            reduced(part, tile, op, dst[:, k : k + 1], **given)
+        reduced(part, x, op)
+        reduced(part, y, op, dst[:, 5:6], reduce_cmd=command.idle)
+
+    meant = REDUCTIONS[op]
+    first, second = meant(X / 2, 1), meant(Y / 2, 1)
+    both = meant(np.stack([first, second]), 0)
+    neutral = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}[op]
+    want = [first, both, both, np.full(64, neutral), second, first]
+    np.testing.assert_allclose(run(body, (64, 6), X, Y), np.stack(want, 1), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("op", REDUCTIONS)
+def test_a_reduction_begins_with_what_it_loads(op: str, start: str) -> None:
+    given, meant = STARTS[start]
+
+    def body(dst, x, y, c):
+        part = nl.ndarray((64, 32), nl.float32)
+        loading = {"reduce_cmd": command.load_reduce, "reduce_init": given(c)}
+        reduced(part, y, op, dst[:, 0:1])
+        reduced(part, x, op, dst[:, 1:2], reduce_res_negate=True, **loading)
+        reduced(part, y, op, dst[:, 2:3], reduce_cmd=command.reduce)
+
+    begin = np.broadcast_to(np.float32(meant), 64)[:, None]
+    rows = (Y / 2, np.hstack([begin, X / 2]), np.hstack([begin, X / 2, Y / 2]))
+    want = np.stack([REDUCTIONS[op](each, 1) for each in rows], 1) * [1, -1, 1]
+    np.testing.assert_allclose(run(body, (64, 3), X, Y, COLUMN), want, rtol=2e-5, atol=1e-6)
+
+
+def test_a_reduction_in_a_loop_goes_on_from_what_was_loaded_before() -> None:
+    @nki.jit(platform_target="trn2")
+    def kernel(x):
+        out = nl.ndarray((64, 32), dtype=x.dtype, buffer=nl.shared_hbm)
+        part = nl.ndarray((64, 8), nl.float32)
+        total = nl.ndarray((64, 1), nl.float32)
+        first = nl.load(x[:, 0:8])
+        reduced(part, first, "add", reduce_cmd=command.load_reduce, reduce_init=2.0)
+        for i in nl.sequential_range(4):
+            reduced(
+                part,
+                nl.load(x[:, nl.ds(i * 8, 8)]),
+                "add",
+                total,
+                reduce_cmd=command.reduce,
+                reduce_res_negate=True,
+            )
+            nl.store(out[:, nl.ds(i * 8, 8)], part + total)
+        return out  # fmt: skip
+
+    halves = X.reshape(64, 4, 8) / 2
+    totals = 2 + halves[:, 0].sum(1, keepdims=True) + np.cumsum(halves.sum(2), 1)
+    want = (halves - totals[:, :, None]).reshape(64, 32)
+    np.testing.assert_allclose(kernel(X), want, rtol=2e-5, atol=2e-5)
+
+
+MISUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "loads nothing": (
+        "unexpected_type_of_operand", "reduce_cmd", {"reduce_cmd": command.load_reduce}
+    ),
+    "a start that is not loaded": (
+        "unexpected_type_of_operand", "reduce_init", {"reduce_init": 0.0}
+    ),
+    "a start of another shape": (
+        "param_shape_mismatch", "tensor_scalar_reduce",
+        {"reduce_cmd": command.load_reduce, "reduce_init": ...},
+    ),
+    "a command by its number": ("unexpected_type_of_operand", "reduce_cmd", {"reduce_cmd": 3}),
+    "registers that hold nothing": (
+        "reduction_registers_not_set", "tensor_scalar_reduce", {"reduce_cmd": command.reduce}
+    ),
+    "a difference": ("instruction_unsupported_op", "subtract", {"reduce_op": nl.subtract}),
+    "the negative of a truth": (
+        "reduce_unsupported_negate", "logical_and",
+        {"reduce_op": nl.logical_and, "reduce_res_negate": True},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MISUSED)
+def test_what_a_reduction_does_not_do_is_refused_by_name(what: str) -> None:
+    code, named, options = MISUSED[what]
+
+    def body(dst, x):
+        given = {"reduce_op": nl.add, "reduce_res": dst[:, 0:1], **options}
+        if given.get("reduce_init") is ...:
+            given["reduce_init"] = x[:, 0:2]
+        new.tensor_scalar_reduce(dst, x, nl.multiply, 0.5, **given)
+
+    with pytest.raises(TilewrightError, match=named) as caught:
+        run(body, (64, 32), X)
+    assert caught.value.code == f"err_{code}"
+
+
 def test_the_result_is_computed_in_the_element_type_of_the_destination() -> None:
     def body(dst, x):
         new.activation(dst, nl.copy, x * 100.0)

@@ -257,6 +257,49 @@ def test_registers_of_a_loop_that_is_over_are_not_read() -> None:
     assert caught.value.code == "err_local_variable_used_out_of_scope"
 
 
+@pytest.mark.parametrize("each", [command.idle, command.reduce])
+def test_registers_that_nothing_has_set_are_not_read(each: Any) -> None:
+    def body(t):
+        one = nl.ndarray((16, 1), nl.float32)
+        nisa.activation(np.copy, t, reduce_op=np.add, reduce_cmd=each, reduce_res=one)
+        return one
+
+    with pytest.raises(TilewrightError, match="no instruction before has set") as caught:
+        run(body, X, shape=(16, 1))
+    assert caught.value.code == "err_reduction_registers_not_set"
+
+
+@pytest.mark.parametrize("instruction", ["activation", "select_reduce"])
+def test_what_loads_nothing_into_registers_has_no_command_to(instruction: str) -> None:
+    def body(t, p):
+        if instruction == "activation":
+            return nisa.activation(np.copy, t, reduce_op=np.add, reduce_cmd=command.load_reduce)
+        return nisa.select_reduce(
+            dst=t, predicate=p, on_true=t, on_false=0.0, reduce_cmd=command.load_reduce
+        )
+
+    with pytest.raises(TilewrightError, match="load_reduce") as caught:
+        run(body, X, I32.astype(np.uint8))
+    assert caught.value.code == "err_unexpected_type_of_operand"
+
+
+def test_registers_set_by_an_arm_may_be_read_after_it() -> None:
+    @nki.jit(predicated_if=True)
+    def kernel(x):
+        out = nl.ndarray((16, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        one = nl.ndarray((16, 1), nl.float32)
+        for i in nl.sequential_range(3):
+            part = nl.load(x[:, nl.ds(i * 8, 8)])
+            if i == 0:
+                nisa.activation(np.copy, part, reduce_cmd=command.reset)
+            nisa.activation(np.copy, part, reduce_cmd=command.reduce, reduce_res=one)
+        nisa.activation(np.copy, nl.load(x), reduce_res=one)
+        nl.store(out, one)
+        return out
+
+    close(kernel(X), X.sum(1, keepdims=True))
+
+
 def test_a_selection_starts_over_or_goes_on() -> None:
     low, high = np.full((16, 1), 3, np.float32), np.full((16, 1), 9, np.float32)
 
