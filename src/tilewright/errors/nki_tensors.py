@@ -546,7 +546,8 @@ TILE_SHAPE = page(
 STORE_SHAPE = page(
     "store_dst_shape_smaller_than_other_shape",
     NKIValueError,
-    "{op}: the destination '{name}' of shape {given} is smaller than the value of shape {other}",
+    "{op}: a value of shape {other} cannot be broadcast to the shape {given} of the destination "
+    "'{name}'",
     """A value is broadcast to its destination, never the other way round.
 
     Bad::

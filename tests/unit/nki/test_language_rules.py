@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -317,6 +318,24 @@ def test_a_dynamic_copy_reads_its_address_from_a_tile() -> None:
     assert np.array_equal(applied(written, X, where), want)
     plain = refusal_of(lambda t, n: nl.copy(blocks(t)[nl.arange(4)[:, None], n, 0]), X, where)
     assert plain.code == "err_copy_dynamic_indirect_indices_not_natively_supported"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [((0, 8), (1, 8)), ((4, 8), (4, 1)), ((2, 8), (4, 8))]
+)
+def test_a_value_that_does_not_broadcast_to_its_destination_says_both_shapes(
+    given: tuple[int, int], wanted: tuple[int, int]
+) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(wanted, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x)[0 : given[0]])
+        return out
+
+    shapes = f"{list(given)} cannot be broadcast to the shape {list(wanted)} of the destination"
+    with pytest.raises(TilewrightError, match=re.escape(shapes)) as caught:
+        kernel(np.zeros((4, 8), np.float32))
+    assert caught.value.code == "err_store_dst_shape_smaller_than_other_shape"
 
 
 def test_results_are_in_sbuf_and_products_in_psum() -> None:
