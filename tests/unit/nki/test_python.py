@@ -312,6 +312,7 @@ def test_the_simulator_shows_views_as_their_elements(monkeypatch: pytest.MonkeyP
             turned = tile.reshape((4, 2, 4))[:, i]
             one = x[i, 3:4]
             breakpoint()
+            del rows, part, edge, turned, one
             nl.store(out[nl.ds(2 * i, 2)], tile[nl.ds(2 * i, 2)])
         return out
 
