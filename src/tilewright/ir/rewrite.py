@@ -69,6 +69,12 @@ class Cloner:
         new.bind_symbol(Symbol(old.symbol.name, self.attr(low), self.attr(high)))
         self.symbols[old.symbol] = as_expr(new.symbol)
 
+    def attrs(self, op: Operation) -> Mapping[str, Any]:
+        """The attributes of the copy of `op`."""
+        if not self.symbols:
+            return op.attrs
+        return {name: self.attr(given) for name, given in op.attrs.items()}
+
     def attr(self, given: Any) -> Any:
         """An attribute with the symbols of copied values replaced."""
         if not self.symbols:
@@ -88,10 +94,9 @@ class Cloner:
         """A copy of `op` at the end of the builder's block; its results are bound."""
         operands = self.operands(op)
         regions = tuple(map(self.block, op.regions)) if op.regions else ()
-        attrs = op.attrs
+        attrs = self.attrs(op)
         types = tuple([value.type for value in op.results])
         if self.symbols:
-            attrs = {name: self.attr(given) for name, given in op.attrs.items()}
             types = tuple(map(self.type, types))
         new = self.builder.emit(
             op.opdef, operands, attrs, regions, span=op.span, types=self._known(op, operands, types)

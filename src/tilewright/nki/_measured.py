@@ -14,10 +14,11 @@ import numpy as np
 from tilewright.dataclass import dataclass
 from tilewright.ir.core import Program
 from tilewright.ir.stops import Stop
+from tilewright.nki._clocked import ProfiledLaunch
 from tilewright.nki._contents import Contents
 from tilewright.nki._entry import WrappedKernel
 from tilewright.nki._kernel import TraceKernel
-from tilewright.nki._profile import Profile, ProfiledLaunch, write_trace
+from tilewright.nki._profile import Profile, write_trace
 
 PERCENTILES = (0, 1, 10, 25, 50, 90, 99, 100)
 
@@ -123,8 +124,9 @@ def profile(
     """Makes a kernel whose calls are timed inside, by the author's lines.
 
     The numbers of the last call are in `profile_result`; the `profile_nth` launch is the one that
-    is measured. A trace that Chrome reads is written to `save_trace_name` in `working_directory`,
-    an absolute path; a call raises ValueError without one, and FileExistsError when the file exists
+    is measured. Loops that threads would share run on one thread where they hold several things to
+    time. A trace that Chrome reads is written to `save_trace_name` in `working_directory`, an
+    absolute path; a call raises ValueError without one, and FileExistsError when the file exists
     and `overwrite` is false.
     """
     options = {

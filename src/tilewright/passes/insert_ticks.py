@@ -1,11 +1,13 @@
 """Clocks around the nests of a loop-level function, and the author's lines that each is made of.
 
-A nest is a product, a copy, or a loop with at most loops over lanes inside; loops around those run
-one iteration after the other, so that every moment belongs to one nest.
+A nest is a product, a copy, or a loop with at most loops over lanes inside. A loop around those
+that threads would share runs one iteration after the other, as does all inside it, so that every
+moment belongs to one nest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -20,6 +22,7 @@ from tilewright.ops import arith, control, loop
 from tilewright.ops.long_words import LONG_WORDS
 from tilewright.source import Span
 
+SHARED = (ForKind.Parallel, ForKind.Spmd)
 LONG_WEIGHT, USUAL_TRIP = 10.0, 64.0
 Shares = dict[Span, float]
 """Lines, and the part of a nest's time that each has; the parts add up to 1."""
@@ -76,10 +79,11 @@ class _Ticker(Cloner):
         self.table = table
         self.ticked = ticked
         self.inside = False
+        self.in_order = False
 
     def clone(self, op: Operation) -> Operation:
         if self.inside or not is_nest(op):
-            return super().clone(op)
+            return self._around(op)
         self.inside = True
         new = super().clone(op)
         self.inside = False
@@ -87,10 +91,18 @@ class _Ticker(Cloner):
         loop.tick(self.table, slot=len(self.ticked.nests))
         return new
 
-    def attr(self, given: Any) -> Any:
-        """An attribute; loops around nests run in order."""
-        is_kind = isinstance(given, ForKind) and not self.inside
-        return ForKind.Sequential if is_kind else super().attr(given)
+    def _around(self, op: Operation) -> Operation:
+        outer = self.in_order
+        self.in_order = outer or (not self.inside and op.attrs.get("kind") in SHARED)
+        new = super().clone(op)
+        self.in_order = outer
+        return new
+
+    def attrs(self, op: Operation) -> Mapping[str, Any]:
+        given = super().attrs(op)
+        if self.in_order and given.get("kind") in SHARED:
+            return {**given, "kind": ForKind.Sequential}
+        return given
 
 
 def shares_of(nest: Operation) -> Shares:

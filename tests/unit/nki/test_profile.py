@@ -55,7 +55,9 @@ def test_the_parts_of_a_profile_add_up_to_the_wall_time(tmp_path: Path) -> None:
     for _ in range(5):
         profiled(A, A)
         result = profiled.profile_result
-        ratios.append(result.total / result.wall)
+        assert result.parts[0].name == "launch" and not result.parts[0].shares
+        assert result.total >= result.wall * (1 - 1e-9)
+        ratios.append(sum(result.lines.values()) / result.wall)
     assert any(0.9 <= ratio <= 1.1 for ratio in ratios)
 
 
@@ -67,6 +69,7 @@ def test_a_profile_is_a_trace_that_chrome_reads(tmp_path: Path) -> None:
     assert all(event["ph"] == "X" and event["dur"] >= 0 for event in events)
     assert sum(event["dur"] for event in events) == pytest.approx(profiled.profile_result.total)
     assert any("nl.matmul" in event["name"] for event in events)
+    assert [event["name"] for event in events if not event["args"]] == ["launch"]
     with pytest.raises(FileExistsError):
         profiled(A, A)
 
