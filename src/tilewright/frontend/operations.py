@@ -215,9 +215,18 @@ def as_attr(given: Any) -> Any:
     return as_dim(given) if isinstance(given, Value) else given
 
 
+LOW_LEVEL = frozenset({"pl.tile.alloc", "pl.tensor.alloc", "pl.tile.MemRefType"})
+"""What only the low-level text of another compiler has, whose memory is planned by then."""
+
+
 def unknown_operation(path: str) -> InvalidOperationError:
     """The error for a name that `pl` does not have, with the nearest that it has."""
     home, _, name = path.rpartition(".")
+    if path in LOW_LEVEL:
+        return InvalidOperationError(
+            f"'{path}' stands in low-level text only, where memory has been planned",
+            hint="Make a tile with pl.create_tile; a pl.MemRef in its annotation says where it is.",
+        )
     close = difflib.get_close_matches(name, list(_candidates(home)), n=1)
     hint = f"Did you mean '{home}.{close[0]}'?" if close else None
     return InvalidOperationError(f"Unknown operation '{path}'", hint=hint)

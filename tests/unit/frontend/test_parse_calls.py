@@ -248,6 +248,14 @@ def test_unknown_operations_suggest_the_nearest() -> None:
     assert caught.value.hint == "Did you mean 'pl.exp'?"
 
 
+@pytest.mark.parametrize("name", ["tile.alloc", "tensor.alloc", "tile.MemRefType"])
+def test_names_of_low_level_text_are_refused_with_what_would_do(name: str) -> None:
+    text = f"@pl.function\ndef f(n: pl.INDEX):\n    p = pl.{name}(pl.Mem.Vec, 64)\n    return n\n"
+    with pytest.raises(InvalidOperationError, match="stands in low-level text only") as caught:
+        pl.parse(text)
+    assert "pl.create_tile" in str(caught.value.hint)
+
+
 def test_wrong_arguments_of_an_operation_show_its_usage() -> None:
     with pytest.raises(InvalidOperationError) as caught:
 
