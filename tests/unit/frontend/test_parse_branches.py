@@ -12,11 +12,10 @@ from tilewright.errors import (
     ParserSyntaxError,
     ParserTypeError,
     ScopeIsolationError,
-    StaleRead,
     UndefinedVariableError,
 )
 from tilewright.ops import control
-from unit.frontend.parsed_kernels import array, execute, settled
+from unit.frontend.parsed_kernels import array, execute
 
 TA = pl.Tensor[[16, 16], pl.FP32]
 
@@ -190,33 +189,3 @@ def test_a_yield_that_cannot_be_read_is_one_error(arm: int) -> None:
     with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl\.nope'") as caught:
         pl.parse(f"{head}{body}    return pl.add(z, 1.0)\n")
     assert not caught.value.companions()
-
-
-@pytest.mark.parametrize("second", ["x", "pl.add(x, 1.0)"])
-def test_a_parameter_that_arms_yield_unwritten_may_be_read_later(second: str) -> None:
-    f = pl.parse(f"""
-@pl.function
-def f(x: pl.Tensor[[16, 16], pl.FP32], n: pl.INDEX) -> pl.Tensor[[16, 16], pl.FP32]:
-    if n > 3:
-        y = pl.yield_(x)
-    else:
-        y = pl.yield_({second})
-    return pl.add(x, y)
-""")
-    x = array(16, 16)
-    assert np.array_equal(execute(f, x, 4), x + x)
-    assert np.array_equal(execute(f, x, 3), x + (x if second == "x" else x + 1))
-    settled(f)
-
-
-def test_a_parameter_that_one_arm_has_written_is_another_one() -> None:
-    with pytest.raises(StaleRead, match="'x' is read as it was before a later write"):
-        pl.parse("""
-@pl.function
-def f(x: pl.InOut[pl.Tensor[[16, 16], pl.FP32]], n: pl.INDEX) -> pl.Tensor[[16, 16], pl.FP32]:
-    if n > 3:
-        y = pl.yield_(x)
-    else:
-        y = pl.yield_(pl.store(pl.load(x, [0, 0], [8, 16]), [8, 0], x))
-    return pl.add(x, y)
-""")

@@ -210,28 +210,20 @@ def _leave(
     explicit: bool,
 ) -> None:
     given: dict[tuple[int, int], Value] = {}
-    known = [_known_as(p, join, result) for join, result in zip(joins, results)]
-    for join, result, value in zip(joins, results, known):
+    for join, result in zip(joins, results):
         result.name = join.name
-        given[id(join.then), id(join.other)] = value
+        given[id(join.then), id(join.other)] = result
+        if join.root is not None:
+            p.versions.advance(join.root, result)
+        else:
+            p.versions.join(result, join.then, join.other)
     for name in names:
         p.scope[name] = _after(p, name, given, then, other, explicit)
     for name in _agreed_names(p, then, other):
         p.scope[name] = then.scope[name]
-    for join, value in zip(joins, known):
+    for join, result in zip(joins, results):
         if explicit or join.root is None:
-            p.scope[join.name] = value
-
-
-def _known_as(p: FunctionParser, join: Join, result: Value) -> Value:
-    """What a result stands for: the parameter itself where no arm has written it."""
-    if join.root is None:
-        p.versions.join(result, join.then, join.other)
-    elif join.then is join.other:
-        return join.then
-    else:
-        p.versions.advance(join.root, result)
-    return result
+            p.scope[join.name] = result
 
 
 def _agreed_names(p: FunctionParser, then: Arm, other: Arm) -> Iterator[str]:
