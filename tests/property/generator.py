@@ -17,6 +17,7 @@ import numpy as np
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT8, INT32, INT64, UINT8, DType
 from tilewright.errors import TilewrightError
+from tilewright.frontend.annotations import dynamic
 from tilewright.ir.affine import Expr, Symbol, as_expr, evaluate, symbols
 from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Program, Value
@@ -115,7 +116,7 @@ class Generator:
         return dims
 
     def _symbolic_dim(self) -> Expr:
-        symbol = Symbol("M", 1, None)
+        symbol = dynamic("M")
         self.extents[symbol] = self.pick(EXTENTS)
         return as_expr(symbol)
 

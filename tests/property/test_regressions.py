@@ -11,7 +11,8 @@ import pytest
 from property import levels
 from property.generator import Case
 from tilewright.dtypes import BF16, BOOL, FP32, INDEX, INT8
-from tilewright.ir.affine import Symbol, as_expr, evaluate, symbols
+from tilewright.frontend.annotations import dynamic
+from tilewright.ir.affine import as_expr, evaluate, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Program, Value
 from tilewright.ir.enums import ForKind
@@ -122,7 +123,7 @@ def a_tile_times_a_tensor(x: Value, out: Value) -> Any:
     return [], [memory.store(product, [0, 0], out)]
 
 
-LONG = as_expr(Symbol("M", 1, None))
+LONG = as_expr(dynamic("M"))
 
 
 @fault([("x", TensorType((4, 1), FP32), INOUT), ("y", TensorType((1, LONG), FP32), IN)])
@@ -138,7 +139,7 @@ def a_parallel_loop_needs_scratch_of_unknown_size(x: Value, y: Value) -> Any:
 
 
 @fault([("x", TensorType((5, LONG), FP32), IN)])
-def a_window_is_clamped_where_an_extent_is_known_to_be_positive(x: Value) -> Any:
+def a_window_is_clamped_where_an_extent_is_not_known(x: Value) -> Any:
     tile = memory.load(x, [1, 1], shapes=(4, 1), clamp=True)
     return [shape.fillpad(tile, fill=0.5, valid=tile.type.valid_shape)], []
 
