@@ -41,29 +41,31 @@ from tilewright.nki._isa_matrix import (
     tensor_tensor_scan,
 )
 from tilewright.nki._isa_move import (
-    affine_select,
     builtin_custom_op,
     dma_copy,
     dma_transpose,
     get_nc_version,
     iota,
-    max8,
     memset,
-    nc_find_index8,
-    nc_match_replace8,
     nc_stream_shuffle,
-    range_select,
-    select_reduce,
-    sequence_bounds,
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
-    tensor_copy_predicated,
 )
 from tilewright.nki._isa_move import (
     tiled_offloaded_fma as _tiled_offloaded_fma,
 )
 from tilewright.nki._isa_move import (
     tiled_offloaded_memcpy as _tiled_offloaded_memcpy,
+)
+from tilewright.nki._isa_select import (
+    affine_select,
+    max8,
+    nc_find_index8,
+    nc_match_replace8,
+    range_select,
+    select_reduce,
+    sequence_bounds,
+    tensor_copy_predicated,
 )
 
 __all__ = [
