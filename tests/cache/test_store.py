@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
+from moments import PATIENCE, pressed
 from tilewright.cache import CacheWarning, Entry, State, Store, cache_stats
 from tilewright.cache import store as store_module
 from tilewright.cache.entries import InvalidEntry, decode, encode
@@ -130,25 +132,25 @@ def test_pruning_takes_the_longest_unused_first(tmp_path: Path) -> None:
     assert [path.stem for path in store.files()] == digests[3:]
 
 
-def hold(root: str, seconds: float) -> None:
+def hold(root: str, held: Event, let_go: Event) -> None:
     with Store(root).building(DIGEST):
-        time.sleep(seconds)
+        held.set()
+        let_go.wait(PATIENCE)
 
 
 def test_one_process_builds_while_the_others_wait(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    other = context.Process(target=hold, args=(str(tmp_path), 0.5))
+    held, let_go, built = context.Event(), context.Event(), threading.Event()
+    other = context.Process(target=hold, args=(str(tmp_path), held, let_go))
     other.start()
-    lock = tmp_path / "locks" / f"{DIGEST}.lock"
-    deadline = time.monotonic() + 30
-    while not lock.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.05)
-    start = time.monotonic()
-    with Store(tmp_path).building(DIGEST):
-        waited = time.monotonic() - start
+    assert held.wait(PATIENCE)
+    waits = threading.Thread(target=lambda: (seconds_until_free(tmp_path), built.set()))
+    waits.start()
+    assert not built.wait(0.2)
+    let_go.set()
+    assert built.wait(PATIENCE)
+    waits.join()
     other.join()
-    assert waited > 0.2
 
 
 # ---- locks between processes ---------------------------------------------------------------------
@@ -164,11 +166,11 @@ def held_by_a_thread(root: Path) -> Iterator[None]:
     def build() -> None:
         with Store(root).building(DIGEST):
             started.set()
-            done.wait(30)
+            done.wait(2 * PATIENCE)
 
     builder = threading.Thread(target=build)
     builder.start()
-    started.wait(30)
+    started.wait(PATIENCE)
     try:
         yield
     finally:
@@ -201,24 +203,22 @@ def seconds_until_free(root: Path) -> float:
 def test_a_wait_for_a_builder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_LOCK_SECONDS", 0.1)
     with held_by_a_thread(tmp_path):
-        assert 0.1 <= seconds_until_free(tmp_path) < 5
+        assert 0.1 <= seconds_until_free(tmp_path) < PATIENCE
 
 
 def test_a_wait_for_a_builder_ends_with_ctrl_c_and_leaves_nothing(tmp_path: Path) -> None:
-    with held_by_a_thread(tmp_path):
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            seconds_until_free(tmp_path)
-    assert seconds_until_free(tmp_path) < 1
+    with held_by_a_thread(tmp_path), pytest.raises(KeyboardInterrupt), pressed():
+        seconds_until_free(tmp_path)
+    assert seconds_until_free(tmp_path) < PATIENCE / 2
     assert list((tmp_path / "locks").iterdir()) == []
 
 
 @forks
 def test_a_child_does_not_keep_the_lock_of_its_parent(tmp_path: Path) -> None:
     with held_by_a_thread(tmp_path):
-        child = a_child(lambda: time.sleep(30))
+        child = a_child(lambda: time.sleep(2 * PATIENCE))
         child.__enter__()
-    assert seconds_until_free(tmp_path) < 1
+    assert seconds_until_free(tmp_path) < PATIENCE / 2
     child.__exit__(None, None, None)
 
 

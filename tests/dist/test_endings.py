@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +18,7 @@ import tilewright.language.distributed as pld
 from dist.running import RUNNERS, Run, array, compiled, run, zeros
 from dist.test_groups import mixed
 from dist.test_ranks import Ring
+from moments import comes_true, pressed, working_threads
 from tilewright import errors, ir
 from tilewright.errors import Deadlock, IndexOutOfBounds, LimitExceeded
 from tilewright.runtime import DistributedConfig, hands
@@ -103,28 +102,13 @@ class Patient:
             self.chip(pld.window(sb, [2, 1], dtype=pl.INT32), n, device=r)
 
 
-def press_soon() -> threading.Thread:
-    """Presses the interrupt key in a moment."""
-
-    def press() -> None:
-        time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    return thread
-
-
 @pytest.mark.parametrize("meets", [0, 1])
 def test_control_c_ends_ranks(meets: int) -> None:
     config = DistributedConfig(device_ids=[0, 1])
     made: Any = ir.compile(Patient, distributed_config=config)
     assert made.kernel.together.is_compiled, made.explain()
-    thread, start = press_soon(), time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), pressed():
         made(meets)
-    thread.join()
-    assert time.monotonic() - start < 10
     ring: Any = ir.compile(Ring, distributed_config=config)
     x, y = array(2, 1, 64), zeros(2, 1, 64)
     ring(x, y)
@@ -132,16 +116,10 @@ def test_control_c_ends_ranks(meets: int) -> None:
 
 
 def test_control_c_ends_interpreted_participants() -> None:
-    before = threading.active_count()
-    thread, start = press_soon(), time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    before = working_threads()
+    with pytest.raises(KeyboardInterrupt), pressed():
         run(Patient, 1, ranks=2)
-    thread.join()
-    assert time.monotonic() - start < 10
-    deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert threading.active_count() <= before
+    assert comes_true(lambda: working_threads() <= before)
 
 
 # ------------------------------------------------------------------------------------------- faults

@@ -13,6 +13,7 @@ import tilewright.language.distributed as pld
 from dist.running import array, zeros
 from dist.test_groups import mixed
 from dist.test_ranks import ONE, TWO, Ring, S, W
+from moments import PATIENCE
 from tilewright import ir
 from tilewright.errors import InvalidOperationError, UnsupportedFeatureError, UnsupportedOnTarget
 from tilewright.jit import DistributedCompiledProgram
@@ -64,7 +65,7 @@ def test_kernels_of_several_ranks_run_at_the_same_time() -> None:
     compiled = ir.compile(Alone, distributed_config=PAIR)
     assert isinstance(compiled, DistributedCompiledProgram)
     child = compiled.children["chip"].kernel
-    inside, run = threading.Barrier(2, timeout=20), child.run
+    inside, run = threading.Barrier(2, timeout=PATIENCE), child.run
 
     def meet(*args: Any) -> Any:
         inside.wait()

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import tilewright.language as pl
+from moments import PATIENCE
 from tilewright import errors
 from tilewright.jit import decorator, making
 from tilewright.passes import PassContext
@@ -77,11 +78,11 @@ def test_a_compiled_object_says_what_to_send_instead() -> None:
 # ---- processes -----------------------------------------------------------------------------------
 
 
-def in_a_child(action: Callable[[], None], seconds: int = 60) -> int:
+def in_a_child(action: Callable[[], None]) -> int:
     """The exit status of a forked child that runs an action; a slow one is killed."""
     child = os.fork()
     if child == 0:
-        signal.alarm(seconds)
+        signal.alarm(int(PATIENCE))
         try:
             action()
         except BaseException as error:
@@ -108,16 +109,16 @@ def test_a_child_is_not_locked_out_by_threads_that_it_has_not(
 
     def slow(*args: Any) -> Any:
         reached.set()
-        assert go_on.wait(60)
+        assert go_on.wait(2 * PATIENCE)
         return plain(*args)
 
     monkeypatch.setattr(making, "generate", slow)
     thread = threading.Thread(target=run, args=(kernel, 5.0))
     thread.start()
-    assert reached.wait(60)
+    assert reached.wait(PATIENCE)
     monkeypatch.undo()
     try:
-        assert in_a_child(lambda: run(kernel, 5.0), seconds=20) == 0
+        assert in_a_child(lambda: run(kernel, 5.0)) == 0
     finally:
         go_on.set()
         thread.join()

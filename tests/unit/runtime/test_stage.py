@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from moments import PATIENCE, comes_true, working_threads
 from tilewright.abi import CREWS, GATE_BYTES, Fault, Manifest, Site, WaitKind
 from tilewright.errors import CancelledError, Deadlock, IndexOutOfBounds
 from tilewright.ops import participant
@@ -110,23 +111,24 @@ def test_threads_are_used_again() -> None:
 
         def job(*_: object) -> None:
             found.append(threading.current_thread().name)
-            together.wait(10)
+            together.wait(PATIENCE)
 
         run(6, job)
         return set(found)
 
-    first = names()
-    assert len(first) == 6
+    working = working_threads()
+    assert len(names()) == 6
     before = threading.active_count()
     for _ in range(5):
+        assert comes_true(lambda: working_threads() <= working)
         names()
-    assert threading.active_count() <= before + 1
+    assert threading.active_count() == before
 
 
 def test_a_job_that_is_over_leaves_its_hand_idle() -> None:
     done = threading.Event()
     hands.start(done.set)
-    assert done.wait(10)
+    assert done.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("crew", CREWS)

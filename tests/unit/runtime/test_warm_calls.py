@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 from pathlib import Path
 from types import CellType
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moments import PATIENCE, comes_true
 from tilewright import dtypes, errors
 from tilewright.abi import UNBOUNDED, Fault, Manifest, tensor
 from tilewright.runtime import process
@@ -228,12 +228,12 @@ def test_a_kernel_replaced_while_it_runs_finishes_first() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.1)
+    assert comes_true(out.any)
     kernel.set_variants([])
     kernel.executables = ()
     del endless
     contexts[0].cancel()
-    thread.join(5)
+    thread.join(PATIENCE)
     contexts[0].clear_cancel()
     assert isinstance(failures[0], errors.CancelledError) and kernel.slow == 0
 
