@@ -6,6 +6,7 @@ of it. A finding is reported once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -230,7 +231,7 @@ def find_undeclared_writes(function: Function) -> Iterator[Diagnostic]:
 
 @checks(DiagnosticCheck.UnusedVariable)
 def find_unused_variables(function: Function) -> Iterator[Diagnostic]:
-    """Names that are given what an operation without effect computes, and that nothing reads.
+    """Names that are given what an operation without effect computes, and that stand nowhere else.
 
     Only of what an author wrote and is as it was written; names of outputs are judged above.
     """
@@ -239,7 +240,7 @@ def find_unused_variables(function: Function) -> Iterator[Diagnostic]:
         if op.opdef is arith.const:
             continue
         is_quiet = op.opdef.effect <= Effect.READ and not op.regions and not _is_handle(op)
-        if is_quiet and rebound.isdisjoint(op.results):
+        if is_quiet and rebound.isdisjoint(op.results) and not _is_named_again(op, function):
             what = f"Variable {_names(op)} in function '{function.name}' is never used."
             yield Diagnostic(
                 DiagnosticCheck.UnusedVariable, f"{what} Remove it, or name it '_'.", op.span
@@ -282,6 +283,15 @@ def _is_handle(op: Operation) -> bool:
     return op.opdef in DIM_OPS or any(
         isinstance(t, (HandleType, CommCtxType)) or t == TaskIdType for t in types
     )
+
+
+def _is_named_again(op: Operation, function: Function) -> bool:
+    """True when the text names a result elsewhere too: a shape has it by what it is made of, as
+    `rows * 8` is for `width`, and an arm that is not taken is not there."""
+    assert function.body_text is not None
+    source, first, last = function.body_text
+    words = re.findall(r"\w+", "\n".join(source.lines[first - 1 : last]))
+    return any(words.count(value.name) != 1 for value in op.results)
 
 
 def _is_used(value: Value, used: set[Value]) -> bool:

@@ -51,6 +51,7 @@ def test_a_variable_that_nothing_reads_is_reported_at_its_assignment(said: Any) 
         "s = pl.read(x, [0, 0])",
         "t = pl.create_tensor([4, 4], dtype=pl.FP32)",
         "for i in pl.range(2):\n        u = pl.mul(x, 2.0)",
+        "half = x.shape[1] // 2",
     ],
 )
 def test_so_is_every_value_without_effect(line: str, said: Any) -> None:
@@ -69,6 +70,10 @@ def test_so_is_every_value_without_effect(line: str, said: Any) -> None:
         ["p = pl.store(pl.load(x, [0, 0], [16, 64]), [0, 0], o)"],
         ["i, v = pl.tensor.dim(x, 0), x", "o[:] = v"],
         ["t = x", "for i in pl.range(3):", "    t = pl.mul(t, 2.0)", "o[:] = t"],
+        ["half = x.shape[1] // 2", "o[:, 0:half] = x[:, half:64]"],
+        ["n = x.shape[0] * 2", "t = pl.reshape(x, [n, 32])", "o[:] = pl.reshape(t, [16, 64])"],
+        ["t = pl.exp(x)", "if False:", "    o[:] = t", "else:", "    o[:] = x"],
+        ["rows = 4 * 2", "t = pl.load(x, [0, 0], [rows, 64])", "o[0:8, :] = t"],
     ],
 )
 def test_what_is_read_or_has_an_effect_is_not(lines: list[str], said: Any) -> None:
