@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tilewright.late import late
 
 if TYPE_CHECKING:
+    from tilewright.ir.affine import folding as folding
     from tilewright.ir.affine.access import Access
     from tilewright.ir.affine.bounding import bounds, equal, less, less_equal
     from tilewright.ir.affine.constraints import Constraint, implies, infeasible
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
         const,
         maximum,
         minimum,
-        remainders,
         simplify,
         symbol,
     )
-    from tilewright.ir.affine.folding import Algebra, fold, product_of
+    from tilewright.ir.affine.folding import Algebra, fold, product_of, remainders
     from tilewright.ir.affine.queries import (
         coefficient,
         evaluate,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Final, SupportsIndex, TypeAlias
 
+from tilewright.ir import affine
+
 INFINITY: Final = math.inf
 Bound: TypeAlias = "int | float"  # an int, or ±INFINITY where nothing is known
 Interval: TypeAlias = tuple[Bound, Bound]
@@ -246,10 +248,10 @@ class Expr(Arithmetic):
         return self.const
 
     def __str__(self) -> str:
-        return _text(self)
+        return affine.folding.text_of(self)
 
     def __repr__(self) -> str:
-        return f"Expr({_text(self)})"
+        return f"Expr({self})"
 
 
 def symbol(name: str, lo: Operand | None = None, hi: Operand | None = None) -> Symbol:
@@ -296,19 +298,6 @@ def minimum(*args: Operand) -> Expr:
 def maximum(*args: Operand) -> Expr:
     """The greatest of one or more expressions."""
     return _extremum(Max, args, lambda kept, new: (kept - new).interval[0] >= 0)
-
-
-def remainders(expr: Expr) -> tuple[Expr, list[tuple[int, Expr, int]]]:
-    """`expr` as (rest, [(c, a, k), …]) meaning rest + Σ c * (a % k): the readable form."""
-    found: list[tuple[int, Expr, int]] = []
-    for atom, coefficient in expr.terms.items():
-        if isinstance(atom, FloorDiv) and isinstance(atom.divisor, int):
-            match = _find_remainder(expr, atom, coefficient)
-            if match:
-                scale, dividend, modulus = match
-                expr -= _scaled(dividend - modulus * (dividend // modulus), scale)
-                found.append(match)
-    return expr, found
 
 
 # ---------------------------------------------------------------------------- sums and products
@@ -488,21 +477,6 @@ def _floor_nested(a: Expr, b: int) -> Expr | None:
     return _floor(inner.numerator + k * others, k * b)
 
 
-def _find_remainder(expr: Expr, atom: FloorDiv, c: int) -> tuple[int, Expr, int] | None:
-    assert isinstance(atom.divisor, int)
-    for modulus in _divisors(math.gcd(atom.divisor, c)):
-        dividend, scale = _floor(atom.numerator, atom.divisor // modulus), -c // modulus
-        if all(expr.terms.get(t) == scale * k for t, k in dividend.terms.items()):
-            return scale, dividend, modulus
-    return None
-
-
-def _divisors(n: int) -> list[int]:
-    """The divisors of n from n down to 2."""
-    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    return sorted({*small, *(n // d for d in small)} - {1}, reverse=True)
-
-
 # ---------------------------------------------------------------------------- min and max
 
 
@@ -551,50 +525,3 @@ def _interval_of(expr: Expr) -> Interval:
         low += c * (start if c > 0 else stop)
         high += c * (stop if c > 0 else start)
     return low, high
-
-
-# ---------------------------------------------------------------------------- text
-
-
-def _text(expr: Expr) -> str:
-    """Python that means `expr`; the order depends on names only."""
-    rest, mods = remainders(expr)
-    terms = [(c, _atom_text(atom), isinstance(atom, FloorDiv)) for atom, c in rest.terms.items()]
-    terms += [(c, f"{_wrapped(a)} % {k}", True) for c, a, k in mods]
-    terms.sort(key=lambda term: (term[0] < 0, term[1], term[0]))
-    text = "".join(_signed(c < 0, _scaled_text(c, t, divides)) for c, t, divides in terms)
-    if rest.const or not terms:
-        text += _signed(rest.const < 0, str(abs(rest.const)))
-    return f"-{text[3:]}" if text.startswith(" - ") else text[3:]
-
-
-def _signed(is_negative: bool, text: str) -> str:
-    return f" - {text}" if is_negative else f" + {text}"
-
-
-def _scaled_text(coefficient: int, text: str, divides: bool) -> str:
-    if coefficient == 1 or (coefficient == -1 and not divides):
-        return text
-    factor = "" if coefficient == -1 else f"{abs(coefficient)} * "
-    return f"{factor}({text})" if divides else f"{factor}{text}"
-
-
-def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, Extremum):
-        name = "min" if isinstance(atom, Min) else "max"
-        return f"{name}({', '.join(sorted(str(a) for a in atom.args))})"
-    if isinstance(atom, Product):
-        return " * ".join(sorted(_factor_text(f) for f in atom.factors))
-    if isinstance(atom, FloorDiv):
-        return f"{_wrapped(atom.numerator)} // {_wrapped(as_expr(atom.divisor))}"
-    return str(atom)
-
-
-def _factor_text(atom: Atom) -> str:
-    text = _atom_text(atom)
-    return f"({text})" if isinstance(atom, FloorDiv) else text
-
-
-def _wrapped(expr: Expr) -> str:
-    text = str(expr)
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
