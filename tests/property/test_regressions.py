@@ -15,13 +15,13 @@ from tilewright.frontend.annotations import dynamic
 from tilewright.ir.affine import as_expr, evaluate, symbols
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Program, Value
-from tilewright.ir.enums import ForKind
+from tilewright.ir.enums import AtomicType, ForKind
 from tilewright.ir.types import ScalarType, TensorType
 from tilewright.ops import arith, elementwise, matmul, memory, reduce, shape
 from tilewright.ops.cast import cast
 from unit.interp.build import IN, INOUT, OUT, for_loop, function, program
 
-CHECKS = ("printed", "loop_level", "poisoned", "native")
+CHECKS = ("printed", "checked", "loop_level", "poisoned", "native")
 Body = Callable[..., Any]
 PROGRAMS: list[Any] = []
 
@@ -142,6 +142,17 @@ def a_parallel_loop_needs_scratch_of_unknown_size(x: Value, y: Value) -> Any:
 def a_window_is_clamped_where_an_extent_is_not_known(x: Value) -> Any:
     tile = memory.load(x, [1, 1], shapes=(4, 1), clamp=True)
     return [shape.fillpad(tile, fill=0.5, valid=tile.type.valid_shape)], []
+
+
+@fault([("x", TensorType((4,), FP32), IN), ("out", TensorType((4,), FP32), OUT)])
+def an_array_without_axes_is_written_beside_what_is_launched(x: Value, out: Value) -> Any:
+    total = elementwise.neg(reduce.sum_(x, axes=(0,), keepdims=False))
+    written = memory.assemble(total, total, [], atomic=AtomicType.Add)
+
+    def block(i: Value, carried: Value) -> list[Value]:
+        return [memory.assemble(carried, shape.slice_(x, [i], shape=(1,)), [i])]
+
+    return [written], list(for_loop(0, 4, [out], block, kind=ForKind.Spmd))
 
 
 @pytest.mark.parametrize("check", CHECKS)

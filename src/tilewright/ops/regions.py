@@ -96,10 +96,10 @@ def inside(dims: Sequence[Any], valid: Shape, shape: Shape) -> tuple[Constraint,
 
 def region(
     offsets: Sequence[Any], extents: Sequence[Any], shape: Sequence[int]
-) -> tuple[slice, ...]:
+) -> tuple[Any, ...]:
     """The numpy index of a window; raises IndexOutOfBounds when it leaves an array of `shape`.
 
-    A window of a negative extent is empty.
+    A window of a negative extent is empty. What it gives is an array of rank 0 too, no scalar.
     """
     index: list[slice] = []
     for axis, (offset, extent, bound) in enumerate(zip(offsets, extents, shape, strict=True)):
@@ -109,7 +109,7 @@ def region(
                 f"elements {start} to {stop - 1} of axis {axis}, which has {bound} elements"
             )
         index.append(slice(start, stop) if extent > 0 else slice(0))
-    return tuple(index)
+    return (*index, ...)
 
 
 def require_room(name: str, valid: Sequence[Any], shape: Sequence[int]) -> None:
