@@ -15,13 +15,19 @@ class Device:
     """One accelerator. Sizes are bytes, extents are elements; `source` says where they are from.
 
     `instructions` names the instructions that exist on some devices only; `reduce_commands` and
-    `dtypes` likewise name what not every device has.
+    `dtypes` likewise name what not every device has. `start_partitions` are pairs: so many
+    partitions, and where an operand of an instruction that has no more of them may start.
     """
 
     name: str
     generation: int
     source: str = "AWS Neuron documentation, architecture pages and tile_size constants"
     pmax: int = 128
+    start_partitions: tuple[tuple[int, tuple[int, ...]], ...] = (
+        (32, (0, 32, 64, 96)),
+        (64, (0, 64)),
+        (128, (0,)),
+    )
     sbuf_partition_bytes: int = 192 * 1024
     sbuf_reserved_bytes: int = 16 * 1024
     psum_banks: int = 8
@@ -36,6 +42,10 @@ class Device:
     physical_cores: int = 1
     instructions: frozenset[str] = field(default_factory=frozenset[str])
     dtypes: frozenset[str] = field(default_factory=frozenset[str])
+
+    def starts_of(self, partitions: int) -> tuple[int, ...]:
+        """Where an operand of an instruction that has so many partitions may start."""
+        return next((starts for most, starts in self.start_partitions if partitions <= most), (0,))
 
     @property
     def psum_fmax(self) -> int:

@@ -56,6 +56,25 @@ ALLOCATION_OVERLAP = page(
     """,
     "give them other addresses, or read the first before the second is written",
 )
+START_PARTITION = page(
+    "start_partition_exceed_arch_limit",
+    NKIValueError,
+    "{op}: operand '{name}' takes {count} partitions from partition {start} on; so many start at "
+    "{supported}",
+    """Engines reach partitions in quadrants of 32: an operand of up to 32 partitions starts at 0,
+    32, 64 or 96, of up to 64 at 0 or 64, a larger one at 0. Loads, stores and copies by DMA reach
+    any partition.
+
+    Bad::
+
+        nl.exp(t[16:48])
+
+    Good::
+
+        nl.exp(t[32:64])
+    """,
+    "start at one of those, or move it there with nisa.dma_copy, which reaches any partition",
+)
 CAPACITY_SBUF = page(
     "stack_overflow_sbuf",
     NKIRuntimeError,

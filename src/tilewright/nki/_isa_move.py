@@ -156,7 +156,8 @@ def dma_transpose(
         wanted = str(TRANSPOSES[given.ndim])
         raise refusal(VALID_SIZE, op="dma_transpose", name="axes", given=order, supported=wanted)
     value = trace_access.fetch(nki_ctx().sema, given, mask, MemorySpace.Sbuf)
-    return result_tile(shape.transpose(value, perm=order), result_dtype_like(dtype, given))
+    value = shape.transpose(value, perm=order)
+    return result_tile(value, result_dtype_like(dtype, given), is_loaded=True)
 
 
 @nki_op("nisa.tensor_copy_dynamic_src")

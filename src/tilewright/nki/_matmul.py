@@ -162,9 +162,8 @@ def load_transpose2d(
     require_matrix(src, "src")
     sema = nki_ctx().sema
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
-    return result_tile(
-        shape.transpose(value, perm=(1, 0)), result_dtype(dtype, src), transposed(mask)
-    )
+    value = shape.transpose(value, perm=(1, 0))
+    return result_tile(value, result_dtype(dtype, src), transposed(mask), is_loaded=True)
 
 
 @nki_op("nl.broadcast_to")

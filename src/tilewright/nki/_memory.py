@@ -253,7 +253,8 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     value = trace_access.fetch(sema, src, mask, MemorySpace.Sbuf)
     value = trace_access.reshaped_to(value, extents)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
-    return sema.tile(converted_value(value, wanted), mask=_read_where(src, mask, extents))
+    where = _read_where(src, mask, extents)
+    return sema.tile(converted_value(value, wanted), mask=where, is_loaded=True)
 
 
 def _read_where(src: nki_tensor, given: Any, extents: tuple[int, ...]) -> Any:

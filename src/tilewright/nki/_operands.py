@@ -93,9 +93,9 @@ def operand_value(x: Any, dtype: DType, mask: Any = None) -> Value:
     return value_of(nki_ctx().sema, x, dtype, mask)
 
 
-def result_tile(value: Value, dtype: DType, mask: Any = None) -> nki_tensor:
-    """A new tile of `dtype`; `mask` is where it is defined."""
-    return nki_ctx().sema.tile(converted_value(value, dtype), mask=mask)
+def result_tile(value: Value, dtype: DType, mask: Any = None, **facts: Any) -> nki_tensor:
+    """A new tile of `dtype`; `mask` is where it is defined, `facts` are those of its root."""
+    return nki_ctx().sema.tile(converted_value(value, dtype), mask=mask, **facts)
 
 
 def result_dtype(given: Any, *operands: Any) -> DType:

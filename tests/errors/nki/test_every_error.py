@@ -190,6 +190,11 @@ def _(out, x):
     nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.psum.mod_alloc(base_bank=8))
 
 
+@bad("start_partition_exceed_arch_limit")
+def _(out, x):
+    nl.exp(tile(128, 8)[16:48])
+
+
 @bad("mixed_allocation")
 def _(out, x):
     nl.ndarray((4, 8), dtype=nl.float32, buffer=ncc.sbuf.mod_alloc(base_addr=0))

@@ -72,7 +72,7 @@ def test_a_view_of_hbm_loads_what_numpy_shows(name: str) -> None:
 def test_a_view_on_chip_reads_what_numpy_shows(name: str) -> None:
     view, want = VIEWS[name]
     expected = want(X)
-    got = run(lambda out, x: nl.store(out, nl.copy(view(nl.load(x)))), expected.shape)
+    got = run(lambda out, x: nl.store(out, view(nl.load(x))), expected.shape)
     assert np.array_equal(got, expected)
 
 
@@ -80,17 +80,16 @@ def test_a_view_on_chip_reads_what_numpy_shows(name: str) -> None:
 def test_a_view_on_chip_is_written_in_place(name: str) -> None:
     view, _ = VIEWS[name]
 
-    def body(out, x):
+    def body(out, x, y):
         t = nl.load(x)
-        part = view(t)
-        part[...] = part * 2.0 + 1.0
+        view(t)[...] = nl.load(view(y))
         nl.store(out, t)
 
     want = X.copy()
     positions = np.arange(X.size).reshape(X.shape)
     touched = np.isin(positions, VIEWS[name][1](positions))
-    want[touched] = want[touched] * 2 + 1
-    assert np.array_equal(run(body, X.shape), want)
+    want[touched] = -1 - X[touched]
+    assert np.array_equal(run(body, X.shape, X, -1 - X), want)
 
 
 def test_symbolic_windows_follow_loops_and_programs() -> None:
@@ -191,12 +190,12 @@ def test_numbers_and_smaller_tiles_fill_their_destination() -> None:
         t = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
         t[...] = 1.0
         t[:, 2:4] = nl.load(x[0:8, 0:1])
-        t[3, 3] = 7.0
+        t[0, 3] = 7.0
         nl.store(out, t)
 
     want = np.ones((8, 8), np.float32)
     want[:, 2:4] = X[:8, :1]
-    want[3, 3] = 7
+    want[0, 3] = 7
     assert np.array_equal(run(body, (8, 8)), want)
 
 

@@ -30,9 +30,10 @@ from tilewright.frontend.trace.scopes import LoopScope
 from tilewright.frontend.trace.tensors import nki_tensor, whole_tensor
 from tilewright.frontend.trace.views import placed_axes
 from tilewright.frontend.trace.windows import Window
-from tilewright.ir.affine import Dim, Expr, Symbol, bounds, evaluate_many, symbols
+from tilewright.ir.affine import Dim, Expr, Symbol, bounds, symbols, with_ranges
 from tilewright.ir.affine.access import Access
 from tilewright.ir.affine.constraints import Constraint
+from tilewright.ir.affine.enumeration import points_of
 from tilewright.ir.affine.questions import in_bounds, is_identity
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace, Rounding
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from tilewright.dtypes import DType
     from tilewright.frontend.trace.sema import Sema
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 MASKS = (mask, TileMaskUnion)
 EXHAUSTIVE = 1 << 22
 """Points that are enumerated to decide a bound which the affine engine leaves open."""
@@ -115,7 +115,7 @@ def require_in_bounds(sema: Sema, root: Root, access: Access) -> None:
     """Refuses an access that leaves its tensor; what only the run knows is checked then."""
     guarded = access.masked(*sema.ctx.facts())
     answer = in_bounds(guarded, root.shape)
-    if answer is None and not any(_is_unranged(symbol) for symbol in guarded.free_symbols):
+    if answer is None:
         answer = _is_inside_everywhere(guarded, root.shape)
     if answer is False:
         axis = _worst_axis(guarded, root.shape)
@@ -135,10 +135,6 @@ def require_window_in_bounds(sema: Sema, root: Root, window: Window) -> None:
         require_in_bounds(sema, root, window.access)
 
 
-def _is_unranged(symbol: Symbol) -> bool:
-    return None in bounds(symbol)
-
-
 def _worst_axis(access: Access, extents: Sequence[int]) -> int:
     for axis, (expr, extent) in enumerate(zip(access.map, extents)):
         low, high = bounds(expr)
@@ -149,27 +145,12 @@ def _worst_axis(access: Access, extents: Sequence[int]) -> int:
 
 def _is_inside_everywhere(access: Access, extents: Sequence[int]) -> bool | None:
     """The answer by enumeration; None when there are too many points."""
-    used = [*access.dims, *access.free_symbols]
-    ranges = [_range_of(symbol) for symbol in used]
-    if int(np.prod([len(r) for r in ranges])) > EXHAUSTIVE:
+    points = points_of(with_ranges((*access.dims, *access.free_symbols)), EXHAUSTIVE)
+    if points is None:
         return None
-    grids: list[Integers] = list(np.meshgrid(*ranges, indexing="ij")) if ranges else []
-    points = {symbol: grid.ravel() for symbol, grid in zip(used, grids)}
-    inside = np.ones(grids[0].size if grids else 1, bool)
-    for constraint in access.constraints:
-        value = evaluate_many(constraint.expr, points)
-        inside &= (value == 0) if constraint.is_equality else (value >= 0)
-    for expr, extent in zip(access.map, extents):
-        value = np.broadcast_to(evaluate_many(expr, points), inside.shape)[inside]
-        if value.size and (value.min() < 0 or value.max() >= extent):
-            return False
-    return True
-
-
-def _range_of(symbol: Symbol) -> Integers:
-    low, high = bounds(symbol)
-    assert low is not None and high is not None
-    return np.arange(low, high + 1, dtype=np.int64)
+    inside = points.where(access.constraints)
+    pairs = [(inside.value_of(expr), extent) for expr, extent in zip(access.map, extents)]
+    return inside.count == 0 or all(at.min() >= 0 and at.max() < n for at, n in pairs)
 
 
 # ---------------------------------------------------------------------------- windows

@@ -14,6 +14,7 @@ from tilewright.errors.nki_tensors import NUMPY_SHAPES, PARTITION_MISMATCH, UNEX
 from tilewright.frontend.trace import access
 from tilewright.frontend.trace.access import require_dtype
 from tilewright.frontend.trace.ambient import current_api, refusal
+from tilewright.frontend.trace.engines import require_reachable
 from tilewright.frontend.trace.predicates import DynamicScalar
 from tilewright.frontend.trace.tensors import nki_tensor
 from tilewright.ir.core import Value
@@ -197,6 +198,7 @@ def operator(sema: Sema, name: str, x: Any, y: Any) -> Any:
                     require_operand(place, operand)
                 return NotImplemented
         require_same_partitions(name, x, y)
+        require_reachable(sema, x, y)
         return binary(sema, name, x, y, INT8 if name in COMPARISONS else None)
 
 
@@ -251,12 +253,14 @@ def unary(sema: Sema, name: str, x: nki_tensor) -> nki_tensor:
     """`-x` and `abs(x)`, in the type of x."""
     op = {"negative": elementwise.neg, "abs": elementwise.abs_}[name]
     with sema.ctx.nki_api_scope(name):
+        require_reachable(sema, x)
         return exact_unary(sema, op, x)
 
 
 def negated(sema: Sema, x: nki_tensor) -> nki_tensor:
     """`~x`: the logical complement of a comparison's result, the bits of other integers."""
     with sema.ctx.nki_api_scope("invert"):
+        require_reachable(sema, x)
         value = access.read(sema, x)
         if x.root.dtype is not INT8:
             return sema.tile(elementwise.not_(value))
@@ -268,12 +272,14 @@ def converted(sema: Sema, x: nki_tensor, dtype: Any) -> nki_tensor:
     """`x.astype(dtype)`: always a new tile."""
     with sema.ctx.nki_api_scope("astype"):
         wanted = require_dtype(dtype)
+        require_reachable(sema, x)
         return sema.tile(converted_value(access.read(sema, x), wanted))
 
 
 def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nki_tensor:
     """`target <op>= other`: the elements change where `other` is defined; the type stays."""
     with sema.ctx.nki_api_scope(name):
+        require_reachable(sema, target, other)
         if name == "add" and _accumulate_product(sema, target, other):
             return target
         require_same_partitions(name, target, other)

@@ -30,7 +30,7 @@ class Root:
     `depth` is the number of device regions that were open when it was made; `partition_axis` the
     axis that runs over partitions (dimensions before it are blocks). `mask` is where the operation
     that made it was defined (a mask, or a value of truth values); None is everywhere. `places` are
-    where the author has put it.
+    where the author has put it. `is_loaded` says that a transfer made it.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Root:
         is_output: bool = False,
         places: tuple[Rectangle, ...] = (),
         mask: Any = None,
+        is_loaded: bool = False,
     ) -> None:
         assert isinstance(version.type, ShapedType)
         self.type = version.type
@@ -64,12 +65,18 @@ class Root:
         self.is_written = False
         self.places = places
         self.mask = mask
+        self.is_loaded = is_loaded
         self.serial = next(_serials)
 
     @property
     def is_allocated(self) -> bool:
         """True where the author says in which place it is."""
         return bool(self.places)
+
+    @property
+    def is_transferred(self) -> bool:
+        """True where it holds what a transfer has brought."""
+        return self.is_loaded and not self.is_written
 
     @property
     def dtype(self) -> DType:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilewright.dtypes import INDEX
 from tilewright.errors import TilewrightError
 from tilewright.errors.nki_control import OUT_OF_SCOPE
-from tilewright.frontend.trace import access, indirect, patterns, views
+from tilewright.frontend.trace import access, engines, indirect, patterns, views
 from tilewright.frontend.trace import arith as trace_arith
 from tilewright.frontend.trace.ambient import refusal
 from tilewright.frontend.trace.block_places import Touch
@@ -72,6 +72,9 @@ class Sema(Builder):
         ctx = self.ctx
         outer, ctx.cur_api = ctx.cur_api, name
         try:
+            if outer is None and name not in engines.ELSEWHERE:
+                given = (*args, *kwargs.values())
+                engines.require_reachable(self, *given, mask=kwargs.get("mask"))
             return implementation(*args, **kwargs)
         except TilewrightError as error:
             raise error.locate(current_span()) from error.__cause__
@@ -205,7 +208,9 @@ class Sema(Builder):
 
     def assign_item(self, tensor: nki_tensor, key: Any, value: Any) -> None:
         """`tensor[key] = value`."""
-        access.assign(self, indirect.subscript(tensor, key), value)
+        target = indirect.subscript(tensor, key)
+        engines.require_assignable(self, target, value)
+        access.assign(self, target, value)
 
     def converted(self, tensor: nki_tensor, dtype: Any) -> nki_tensor:
         """`tensor.astype(dtype)`."""
