@@ -94,9 +94,7 @@ def inside(dims: Sequence[Any], valid: Shape, shape: Shape) -> tuple[Constraint,
     )
 
 
-def region(
-    offsets: Sequence[Any], extents: Sequence[Any], shape: Sequence[int]
-) -> tuple[Any, ...]:
+def region(offsets: Sequence[Any], extents: Sequence[Any], shape: Sequence[int]) -> tuple[Any, ...]:
     """The numpy index of a window; raises IndexOutOfBounds when it leaves an array of `shape`.
 
     A window of a negative extent is empty. What it gives is an array of rank 0 too, no scalar.
