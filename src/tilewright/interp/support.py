@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import InternalError, RuntimeShapeMismatch, ZeroStep
 from tilewright.interp import buffers, folds
-from tilewright.ir.affine import Expr, Symbol
+from tilewright.ir.affine import Symbol
 
 Array = npt.NDArray[Any]
 _INT64 = 1 << 64
@@ -115,9 +115,9 @@ def require_extent(given: int, wanted: int, what: str) -> None:
         raise RuntimeShapeMismatch(f"{what} is {given}, but the other extents make it {wanted}")
 
 
-def resolve(attr: Any, values: Mapping[Symbol, int]) -> Any:
-    """An attribute such as an access with its free symbols replaced by numbers or arrays."""
-    return attr.substitute({symbol: Expr(value, {}) for symbol, value in values.items()})
+def resolve(attr: Any, values: Mapping[Symbol, SupportsIndex]) -> Any:
+    """An attribute such as an access with its free symbols replaced by numbers."""
+    return attr.substitute(values)
 
 
 def unbound(name: str) -> Any:
