@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import tilewright.nki as nki
+import tilewright.nki.isa as nisa
 import tilewright.nki.language as nl
 from tilewright.frontend import calls
 from tilewright.frontend.trace.ops import LANGUAGE
@@ -359,6 +360,36 @@ def test_submodules_are_excluded_and_lookalikes_are_not(tmp_path: Path) -> None:
         applied(lambda t: t + beside(8))
 
 
+@pytest.mark.parametrize("name", ["tilewright.nkish", "tilewright.kernels", "mathematics.math"])
+def test_a_name_that_begins_alike_is_the_authors(tmp_path: Path, name: str) -> None:
+    """T-022"""
+    module = fake_module(tmp_path, name)
+    with pytest.raises(AssertionError, match=RULE):
+        applied(lambda t: t + module.fresh(8))
+    with pytest.raises(AssertionError, match=RULE):
+        applied(lambda t: t + module.Maker()(8))
+
+
+def test_methods_are_no_plain_functions_wherever_their_class_is(tmp_path: Path) -> None:
+    """T-041"""
+    text = """
+    import tilewright.nki.language as nl
+
+    class Maker:
+        def made(self, n):
+            return nl.full((4, n), 2.0, dtype=nl.float32)
+
+        @staticmethod
+        def plain(n):
+            return nl.full((4, n), 2.0, dtype=nl.float32)
+    """
+    maker = fake_module(tmp_path, "numpy.tw_methods", text).Maker()
+    assert np.array_equal(applied(lambda t: t + maker.plain(8)), X + 2)
+    with pytest.raises(AssertionError, match=RULE):
+        applied(lambda t: t + maker.made(8))
+    assert np.array_equal(applied(lambda t: t + np.poly1d([1.0, 2.0]).deriv()(5.0)), X + 1)
+
+
 def test_functions_of_the_engine_are_never_traced_again() -> None:
     """T-024"""
 
@@ -474,6 +505,7 @@ def test_operations_in_a_marked_function_reach_the_trace() -> None:
 
 def test_language_functions_carry_the_marker_of_the_first_gate() -> None:
     """T-036"""
+    assert nisa.tensor_copy in LANGUAGE.values()
     assert len(LANGUAGE) > 130
     assert all(hasattr(func, "nki_func") for func in LANGUAGE.values())
 
@@ -484,8 +516,9 @@ def test_presence_of_the_marker_counts_not_its_value() -> None:
     def odd(t):
         return t + 1.0
 
-    odd.nki_func = None  # type: ignore[attr-defined]
-    assert np.array_equal(applied(lambda t: odd(t)), X + 1)
+    for mark in (None, False, True, "op"):
+        odd.nki_func = mark  # type: ignore[attr-defined]
+        assert np.array_equal(applied(lambda t: odd(t)), X + 1)
 
 
 def test_the_builder_gets_the_arguments_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,6 +534,71 @@ def test_the_builder_gets_the_arguments_unchanged(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Sema, "dispatch", spy)
     applied(lambda t: nl.add(t, 1.0, mask=None))
     assert (nl.add, 2, ["mask"]) in seen
+
+
+def test_arguments_may_be_called_as_the_engine_calls_its_own() -> None:
+    """T-047"""
+
+    def helper(t, func, *, self, ctx, args=(), kwargs=None):
+        return func(t) * self + ctx
+
+    @nki.jit
+    def inner(t, func, ctx):
+        return func(t) + ctx
+
+    def body(t):
+        t = helper(t, func=nl.square, self=2.0, ctx=1.0, kwargs={})
+        return inner(t, func=nl.negative, ctx=3.0)
+
+    assert np.array_equal(applied(body), 3 - (X**2 * 2 + 1))
+
+
+class Private:
+    __scale = 3.0
+
+    def __init__(self) -> None:
+        self.__offset = 1.0
+
+    def __shifted(self, t):
+        return t + self.__offset
+
+    def run(self, t):
+        __twice = 2.0
+
+        def inner(u):
+            return self.__shifted(u) * __twice
+
+        return inner(t) * self.__scale
+
+
+class _Derived(Private):
+    def __shifted(self, t):
+        return t
+
+    def both(self, t):
+        return self.run(t) + self.__shifted(t)
+
+
+def test_private_names_are_those_of_their_class() -> None:
+    """T-042"""
+
+    class Local:
+        def __init__(self) -> None:
+            self.__factor = 2.0
+
+        def __call__(self, t):
+            return (lambda u: u * self.__factor)(t)
+
+        @nki.jit
+        def kernel(self, x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, value=nl.load(x) * self.__factor)
+            return out
+
+    assert np.array_equal(applied(Private().run), (X + 1) * 6)
+    assert np.array_equal(applied(_Derived().both), (X + 1) * 6 + X)
+    assert np.array_equal(applied(Local()), X * 2)
+    assert np.array_equal(Local().kernel(X), X * 2)
 
 
 def test_a_nested_kernel_joins_the_trace() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from tilewright.frontend.trace.context import TraceContext
 
 dont_trace_attr = "__nki_dont_trace__"
-ENGINE = "tilewright"
-"""Functions of this package never are the author's."""
+ENGINE = __name__.partition(".")[0]
+ENGINE_FILES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+"""Functions of this package never are the author's, whatever else a module is called."""
 
 Gate = Callable[["TraceContext", Callable[..., Any]], bool]
 Route = Callable[..., Any]
@@ -65,11 +67,7 @@ def is_library(ctx: TraceContext, func: Callable[..., Any]) -> bool:
 def has_no_source(ctx: TraceContext, func: Callable[..., Any]) -> bool:
     """Nothing to trace: no Python code behind the call, or the engine's own."""
     plain = python_function(func)
-    if plain is None:
-        return True
-    if isinstance(func, MethodType) and _is_defined_in(plain, ctx.exclude_modules):
-        return True
-    return _is_engine(plain)
+    return plain is None or _is_engine(plain)
 
 
 def _is_defined_in(func: Callable[..., Any], modules: Iterable[ModuleType]) -> bool:
@@ -85,7 +83,10 @@ def _is_defined_in(func: Callable[..., Any], modules: Iterable[ModuleType]) -> b
 
 
 def _is_engine(plain: FunctionType) -> bool:
-    return plain.__module__ == ENGINE or str(plain.__module__).startswith(ENGINE + ".")
+    """True for what our files define, and for the methods that are written for our classes."""
+    file = plain.__code__.co_filename
+    is_ours = file.startswith((ENGINE_FILES, "<"))
+    return is_ours and str(plain.__module__).partition(".")[0] == ENGINE
 
 
 def python_function(func: Callable[..., Any]) -> FunctionType | None:

@@ -20,7 +20,8 @@ import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.language as nl
-from tilewright.frontend.trace.readings import Readings
+from tilewright.frontend.trace.guards import reachable
+from tilewright.frontend.trace.readings import PythonSource, Readings
 
 X = np.ones((4, 8), dtype=np.float32)
 Case = tuple[Callable[[Any], Any], Callable[[], Any]]
@@ -245,3 +246,12 @@ def test_what_is_reached_twice_is_read_once() -> None:
     readings = Readings(frozenset(), None)
     readings.add(("level",), level)
     assert len(readings.leaves) == 201
+
+
+@pytest.mark.parametrize(("count", "followed"), [(20, 20), (150, 1)])
+def test_of_a_large_library_only_what_runs_is_read(count: int, followed: int) -> None:
+    text = "".join(f"def f{n}(x):\n    return f{n + 1}(x)\n" for n in range(count))
+    space: dict[str, Any] = {"__name__": "large_library"}
+    exec(compile(text, "site-packages/large_library.py", "exec"), space)
+    sources, _ = reachable(PythonSource(space["f0"]))
+    assert len(sources) == followed

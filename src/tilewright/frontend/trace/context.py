@@ -232,7 +232,7 @@ class TraceContext:
         finally:
             self.leave_function_scope(scope)
 
-    def call(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def call(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """One call expression of the body; see `calls.GATES`."""
         if func is range:
             return self.builtin_range(*args)

@@ -19,6 +19,8 @@ from tilewright.frontend.trace.spans import is_rewritten
 
 Path = tuple[Any, ...]
 Leaves = dict[Path, Any]
+MOST_INSTALLED = 100
+"""Functions of one installed package that are followed: one of kernels has fewer."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,14 @@ class Watch:
 
 
 def reachable(start: Source) -> tuple[list[Source], frozenset[str]]:
-    """`start` and the author's functions that it can come to, and all names they mention."""
+    """`start` and the author's functions that it can come to, and all names they mention.
+
+    An installed package that reaches too far is a library: only what runs of it is read.
+    """
     found = {start.key: start}
     while True:
+        if start.is_installed and len(found) > MOST_INSTALLED:
+            return [start], frozenset(start.mentioned)
         names, known = mentioned_by(found.values()), len(found)
         for source in list(found.values()):
             readings = Readings(names, start.home)

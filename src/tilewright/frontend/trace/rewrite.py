@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from itertools import pairwise
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from tilewright.frontend.trace.sequences import as_items
 from tilewright.frontend.trace.spans import is_rewritten, register_code
 
 CONTEXT = "__nki__"
+FACTORY = "__factory__"
+LOCALS = "<locals>"
 INNER = "__traced__"
 """What a function is called in its factory, so that its own name means what it means outside."""
 
@@ -82,11 +85,14 @@ def rewritten(function: FunctionType, ctx: object, *, predicated: bool) -> Funct
 
 def _rewrite(function: FunctionType, predicated: bool) -> Rewritten:
     captured = capture_helper(function)
+    owner = _class_around(function)
     with refuse_deep_nesting(captured.node, captured.source):
-        outer = _factory(function, captured, predicated)
+        factory = _factory(function, captured, predicated)
+        outer = _within_class(owner, factory) if owner else factory
         module = ast.fix_missing_locations(ast.Module([outer], type_ignores=[]))
         code = compile(module, captured.source.file, "exec", dont_inherit=True)
-    code = _code_called(_code_called(code, outer.name), INNER)
+    for name in filter(None, (owner, FACTORY, INNER)):
+        code = _code_called(code, name)
     code = code.replace(co_name=captured.node.name)
     register_code(code, captured.source)
     return Rewritten(code)
@@ -106,12 +112,25 @@ def _factory(function: FunctionType, captured: CapturedFunction, predicated: boo
     body = FunctionRewriter(predicated).rewrite(node)
     names = (*function.__code__.co_freevars, CONTEXT)
     arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-    factory = ast.FunctionDef(
-        "__factory__", arguments, [body, *_returning(node.name)], [], None, None
-    )
+    factory = ast.FunctionDef(FACTORY, arguments, [body, *_returning(node.name)], [], None, None)
     if hasattr(factory, "type_params"):
         factory.type_params = []  # type: ignore[attr-defined]
     return ast.copy_location(factory, node)
+
+
+def _class_around(function: FunctionType) -> str:
+    """The name of the innermost class whose text `function` is part of, or ""."""
+    path = getattr(function.__code__, "co_qualname", function.__qualname__).split(".")
+    classes = [a for a, b in pairwise(path) if LOCALS not in (a, b)]
+    return classes[-1] if classes else ""
+
+
+def _within_class(name: str, factory: ast.FunctionDef) -> ast.ClassDef:
+    """`factory` in the text of the class `name`, so that `__private` names are of that class."""
+    around = ast.ClassDef(name, [], [], [factory], [])
+    if hasattr(around, "type_params"):
+        around.type_params = []  # type: ignore[attr-defined]
+    return ast.copy_location(around, factory)
 
 
 def _returning(name: str) -> list[ast.stmt]:

@@ -64,10 +64,10 @@ class Sema(Builder):
         place = span or self.span or current_span()
         return super().emit(opdef, operands, attrs, regions, names=names, span=place, types=types)
 
-    def dispatch(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def dispatch(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Runs a language function (`nl.add`), which emits; errors in it are attributed to it."""
         target = cast("Any", func).nki_func
-        implementation = func if target is None else target
+        implementation = target if callable(target) else func
         name = getattr(implementation, "__name__", getattr(func, "__name__", "call"))
         ctx = self.ctx
         outer, ctx.cur_api = ctx.cur_api, name
