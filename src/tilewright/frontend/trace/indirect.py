@@ -108,14 +108,22 @@ def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> IndirectTile:
     index: nki_tensor = entries[place]
     if more:
         raise refusal(INDEX_TYPE, name=tensor.name, given="two tiles of indices")
-    _require_index(tensor, index, place)
     others = [e.shape for e in entries if isinstance(e, (TileIndex, mask))]
     shape = _result_shape(tensor, entries, index, others)
     direct = [DynamicScalar(ROW) if k == place else entry for k, entry in enumerate(entries)]
-    inner = selected(tensor, direct, shape)
+    return rows_of(tensor, selected(tensor, direct, shape), index, place, len(shape) - index.ndim)
+
+
+def rows_of(
+    tensor: nki_tensor, inner: Access, index: nki_tensor, place: int, dim: int
+) -> IndirectTile:
+    """The view by an access of `tensor` where ROW, in dimension `place`, runs along `dim`."""
+    _require_index(tensor, index, place)
     access = tensor.access.compose(inner)
-    axis = next(k for k, expr in enumerate(access.map) if coefficient(expr, ROW) == 1)
-    return IndirectTile(tensor, access, index, axis, len(shape) - index.ndim)
+    axes = [k for k, expr in enumerate(access.map) if coefficient(expr, ROW) == 1]
+    if not axes:
+        raise refusal(INDEX_TYPE, name=tensor.name, given="a tile of indices into this view")
+    return IndirectTile(tensor, access, index, axes[0], dim)
 
 
 def _require_index(tensor: nki_tensor, index: nki_tensor, place: int) -> None:

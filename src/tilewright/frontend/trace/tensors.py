@@ -151,7 +151,9 @@ class nki_tensor:
 
         Its element at i, j, ... lies `offset` + i * step + j * step + ... elements after the first,
         in row-major order. `scalar_offset`, a scalar of the run, a register or a [1, 1] tile,
-        counts in steps of dimension `indirect_dim` of this tensor.
+        counts in steps of dimension `indirect_dim` of this tensor. `vector_offset`, a tile of
+        integers with one for each index i, takes the place of the first step: it counts in steps of
+        the first dimension of this tensor, which is in HBM.
         """
         return nki_ctx().sema.strided(self, pattern, **offsets)
 
