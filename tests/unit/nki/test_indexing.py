@@ -199,6 +199,37 @@ def test_numbers_and_smaller_tiles_fill_their_destination() -> None:
     assert np.array_equal(run(body, (8, 8)), want)
 
 
+EXPERTS = np.arange(5 * 8 * 6, dtype=np.float32).reshape(5, 8, 6)
+ONE_INDEX: dict[str, Callable[..., Any]] = {
+    "first": lambda w, e, i, j: w[e[0, 0], i, j],
+    "whole tile": lambda w, e, i, j: w[e, i, j],
+    "range of one": lambda w, e, i, j: w[e[nl.arange(1)[:, None], 0], i, j],
+    "middle": lambda w, e, i, j: w.reshape((5, 8, 1, 6))[e[0, 0], i, 0, j],
+    "partitions": lambda w, e, i, j: w.reshape((8, 5, 6))[i, e[0, 0], j],
+}
+
+
+@pytest.mark.parametrize("name", ONE_INDEX)
+def test_an_index_of_one_element_holds_for_every_row(name: str) -> None:
+    view = ONE_INDEX[name]
+
+    @nki.jit
+    def kernel(w, e):
+        i, j = nl.arange(8)[:, None], nl.arange(6)[None, :]
+        out = nl.ndarray(w.shape, dtype=w.dtype, buffer=nl.shared_hbm)
+        nl.store(out.reshape((40, 6)), nl.zeros((40, 6), dtype=w.dtype))
+        index = nl.load(e)
+        nl.store(view(out, index, i, j), nl.load(view(w, index, i, j)))
+        return out
+
+    want = np.zeros_like(EXPERTS)
+    if name == "partitions":
+        want.reshape(8, 5, 6)[:, 3] = EXPERTS.reshape(8, 5, 6)[:, 3]
+    else:
+        want[3] = EXPERTS[3]
+    assert np.array_equal(kernel(EXPERTS, np.array([[3]], np.int32)), want)
+
+
 def test_block_dimensions_are_indexed_first() -> None:
     def body(out, x):
         with pytest.warns(DeprecationWarning, match="block_dimension"):

@@ -101,8 +101,11 @@ def direct_tile(given: Any) -> Any:
     return given.direct if isinstance(given, DynamicTile) else given
 
 
-def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> IndirectTile:
-    """`tensor[entries]`, where one entry is a tile of indices with one element per partition."""
+def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> DataTile:
+    """`tensor[entries]`, where one entry is a tile of indices with one element per partition.
+
+    An index of one element that others broadcast stands for all of them, as a scalar does.
+    """
     places = [k for k, entry in enumerate(entries) if isinstance(entry, nki_tensor)]
     (place, *more) = places
     index: nki_tensor = entries[place]
@@ -110,6 +113,9 @@ def indirect_view(tensor: nki_tensor, entries: Sequence[Any]) -> IndirectTile:
         raise refusal(INDEX_TYPE, name=tensor.name, given="two tiles of indices")
     others = [e.shape for e in entries if isinstance(e, (TileIndex, mask))]
     shape = _result_shape(tensor, entries, index, others)
+    if index.size == 1 != shape[-index.ndim]:
+        _require_index(tensor, index, place)
+        return views.subscript(tensor, [scalar(e) if e is index else e for e in entries])
     direct = [DynamicScalar(ROW) if k == place else entry for k, entry in enumerate(entries)]
     return rows_of(tensor, selected(tensor, direct, shape), index, place, len(shape) - index.ndim)
 
