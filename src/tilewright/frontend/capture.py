@@ -105,7 +105,8 @@ def parse_file(file: str, names: dict[str, Any] | None = None) -> ParsedFile | N
 
 
 def require_plain(node: FunctionNode, source: SourceText) -> None:
-    """Raises ParserSyntaxError for a coroutine, and for a variable number of parameters."""
+    """Raises ParserSyntaxError for a coroutine, for a variable number of parameters, and for
+    defaults: calls in the IR give every argument."""
     if isinstance(node, ast.AsyncFunctionDef):
         raise ParserSyntaxError(
             f"'{node.name}' is a coroutine", source.span(node), "Write 'def', without 'async'."
@@ -113,6 +114,23 @@ def require_plain(node: FunctionNode, source: SourceText) -> None:
     star = node.args.vararg or node.args.kwarg
     if star is not None:
         raise ParserSyntaxError("A kernel takes a fixed number of parameters", source.span(star))
+    for param, default in _defaults(node.args):
+        raise ParserSyntaxError(
+            f"Parameter '{param.arg}' of '{node.name}' has a default: calls give every argument",
+            source.span(default),
+            f"Drop '= {ast.unparse(default)}' and pass it; kernels and helpers of pl.jit take "
+            "defaults.",
+        )
+
+
+def _defaults(spec: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """The parameters with a default, and what it is."""
+    positional = [*spec.posonlyargs, *spec.args]
+    first = len(positional) - len(spec.defaults)
+    yield from zip(positional[first:], spec.defaults)
+    for param, default in zip(spec.kwonlyargs, spec.kw_defaults):
+        if default is not None:
+            yield param, default
 
 
 def first_line(node: FunctionNode) -> int:

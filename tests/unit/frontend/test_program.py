@@ -205,6 +205,10 @@ def test_an_index_is_passed_to_helpers_as_to_functions() -> None:
 DEFINITIONS = {
     "is a coroutine": "@pl.function\nasync def f(x: pl.INT64):\n    y = x\n",
     "takes a fixed number": "@pl.inline\ndef f(*x):\n    y = x\n",
+    "Parameter 'y' of 'f' has a default": (
+        "@pl.function\ndef f(x: pl.INT64, y: pl.INT64 = 1):\n    z = y\n"
+    ),
+    "Parameter 'y' of 'g' has a default": "@pl.inline\ndef g(x, *, y=1):\n    z = y\n",
     "derives from 'Base'": "@pl.program\nclass P(Base):\n    pass\n",
     "'f' is defined twice": (
         "@pl.program\nclass P:\n"
