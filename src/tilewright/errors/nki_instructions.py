@@ -293,8 +293,10 @@ REDUCE_NEGATE = page(
 REGISTERS_UNSET = page(
     "reduction_registers_not_set",
     NKISyntaxError,
-    "{op}: the reduction registers are read, but no instruction before has set them",
-    """What they hold when a kernel begins is not known. `reduce_cmd.idle`, the default of most
+    "{op}: the reduction registers of {rows} partitions are read, but no instruction before has "
+    "set {which}",
+    """What they hold when a kernel begins is not known; those that only an arm sets are 0 where it
+    is not taken. `reduce_cmd.idle`, the default of most
     instructions, reads them into `reduce_res` and adds nothing; `reduce` goes on from what they
     hold.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tilewright.dtypes import FP32
 from tilewright.errors.nki_instructions import REGISTERS_UNSET
@@ -64,33 +64,49 @@ def run_command(
 
 
 def registers(kind: str, rows: int) -> nki_tensor:
-    """The registers of the first `rows` partitions; refuses them before they are set."""
+    """The registers of the first `rows` partitions; refuses those that nothing has set."""
     found = nki_ctx().registers.get(kind)
-    if found is None:
-        raise refusal(REGISTERS_UNSET, op=current_api())
-    return found[0:rows]
+    if found is None or found[1] < rows:
+        which = "them" if found is None else f"more than {found[1]}"
+        raise refusal(REGISTERS_UNSET, op=current_api(), rows=rows, which=which)
+    return found[0][0:rows]
 
 
 def _overwrite(kind: str, value: Value, rows: int) -> None:
-    """New contents, that need no old ones: iterations which begin so are independent.
+    """New contents of the first `rows` registers, that need no old ones.
 
-    The registers are made anew, unless the loops around have used those there are, or an arm that
-    may not be taken overwrites them. They live as long as the innermost loop, whichever function
-    has set them.
+    The registers are made anew, so that iterations which begin so are independent, unless the loops
+    around have used those there are, an arm that may not be taken overwrites them, or some keep
+    what this region has set. They live as long as the innermost loop, whichever function has set
+    them. What only an arm sets is 0 where that is not taken.
     """
     ctx = nki_ctx()
     found, around = ctx.registers.get(kind), ctx.regions
-    is_used = found is not None and any(found.root in region.outer for region in around)
+    if found is not None and not found[0].root.scope.is_alive:
+        found = None
     in_arm = bool(around) and isinstance(around[-1], IfScope)
     if in_arm and found is None:
-        ctx.registers[kind] = ctx.outermost_tile((ctx.device.pmax, 1), FP32)
-    if is_used or in_arm:
-        write_tile(registers(kind, rows), value)
-        return
-    made = ctx.sema.tile(
-        creation.create(shape=(ctx.device.pmax, 1), dtype=FP32, space=MemorySpace.Sbuf)
-    )
+        found = ctx.outermost_tile((ctx.device.pmax, 1), FP32), rows
+    if found is None or not (in_arm or _stays(found, rows)):
+        found = _made(kind, rows), rows
+    tile, held = found
+    ctx.registers[kind] = tile, max(held, rows)
+    write_tile(tile[0:rows], value)
+
+
+def _stays(found: tuple[nki_tensor, int], rows: int) -> bool:
+    """True for registers that loops around have used, or of which this region has set more."""
+    root, around = found[0].root, nki_ctx().regions
+    is_used = any(root in region.outer for region in around)
+    return is_used or (rows < found[1] and root.depth == len(around))
+
+
+def _made(kind: str, rows: int) -> nki_tensor:
+    """New registers of all partitions, of which the first `rows` are set at once."""
+    ctx = nki_ctx()
+    form: Any = {"shape": (ctx.device.pmax, 1), "dtype": FP32, "space": MemorySpace.Sbuf}
+    is_all = rows == ctx.device.pmax
+    made = ctx.sema.tile(creation.create(**form) if is_all else creation.full(value=0.0, **form))
     made.root.name = f"{kind} registers"
-    made.root.scope = around[-1] if around else ctx.kernel_scope
-    ctx.registers[kind] = made
-    write_tile(made[0:rows], value)
+    made.root.scope = ctx.regions[-1] if ctx.regions else ctx.kernel_scope
+    return made

@@ -269,6 +269,50 @@ def test_registers_that_nothing_has_set_are_not_read(each: Any) -> None:
     assert caught.value.code == "err_reduction_registers_not_set"
 
 
+def test_registers_of_partitions_that_nothing_has_set_are_not_read() -> None:
+    def body(t):
+        one = nl.ndarray((16, 1), nl.float32)
+        nisa.activation(np.copy, t[0:8], reduce_cmd=command.reset_reduce)
+        nisa.activation(np.copy, t, reduce_cmd=command.reduce, reduce_res=one)
+        return one
+
+    with pytest.raises(TilewrightError, match="before has set more than 8") as caught:
+        run(body, X, shape=(16, 1))
+    assert caught.value.code == "err_reduction_registers_not_set"
+
+
+def test_registers_of_other_partitions_keep_what_they_hold() -> None:
+    def body(t):
+        both = nl.ndarray((16, 2), nl.float32)
+        nisa.activation(np.copy, t, reduce_cmd=command.reset_reduce)
+        nisa.activation(np.square, t[0:8], reduce_cmd=command.reset_reduce)
+        nisa.activation(np.copy, t, reduce_res=both[:, 0:1])
+        nisa.activation(np.copy, t[0:4], reduce_cmd=command.reduce)
+        nisa.activation(np.copy, t, reduce_res=both[:, 1:2])
+        return both
+
+    first = X.sum(1)
+    first[:8] = (X[:8] ** 2).sum(1)
+    second = first.copy()
+    second[:4] += X[:4].sum(1)
+    close(run(body, X, shape=(16, 2)), np.stack([first, second], 1))
+
+
+def test_registers_that_only_an_untaken_arm_sets_are_zero() -> None:
+    @nki.jit(predicated_if=True)
+    def kernel(x):
+        out = nl.ndarray((2, 16, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        one = nl.ndarray((16, 1), nl.float32)
+        if nl.program_id(0) == 1:
+            nisa.activation(np.copy, nl.load(x), reduce_cmd=command.reset_reduce)
+        nisa.activation(np.copy, nl.load(x), reduce_cmd=command.reduce, reduce_res=one)
+        nl.store(out[nl.program_id(0)], one)
+        return out
+
+    total = X.sum(1, keepdims=True)
+    close(kernel[2](X), np.stack([total, 2 * total]))
+
+
 @pytest.mark.parametrize("instruction", ["activation", "select_reduce"])
 def test_what_loads_nothing_into_registers_has_no_command_to(instruction: str) -> None:
     def body(t, p):

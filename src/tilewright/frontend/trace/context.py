@@ -118,7 +118,7 @@ class TraceContext:
         self.regions: list[DeviceRegion] = []
         self.blocks: list[Block] = []
         self.watch = Watch()
-        self.registers: dict[str, nki_tensor] = {}
+        self.registers: dict[str, tuple[nki_tensor, int]] = {}
         self.random = RandomNumbers(self)
         self.left: TilewrightError | None = None
         self.returned_at: Span | None = None
