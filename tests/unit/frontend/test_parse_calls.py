@@ -13,6 +13,7 @@ from tilewright.errors import (
     ParserSyntaxError,
     ShapeMismatch,
     TilewrightError,
+    UndefinedVariableError,
 )
 from tilewright.ir.core import Program
 from tilewright.ops import control
@@ -355,3 +356,19 @@ def f(x: pl.Tensor[[16, 16], pl.FP32]):
     t = take({n}, pl.load(x, [0, 0], [8, 16]))
 """
     pl.parse(text.format(n=4))
+
+
+def test_a_function_that_a_text_lacks_is_named_where_it_is_called() -> None:
+    @pl.function
+    def doubled(x: pl.Tensor[[4], pl.FP32]) -> pl.Tensor[[4], pl.FP32]:
+        return pl.add(x, x)
+
+    @pl.function
+    def main(x: pl.Tensor[[4], pl.FP32]) -> pl.Tensor[[4], pl.FP32]:
+        return doubled(x)
+
+    text = main.as_python()
+    with pytest.raises(UndefinedVariableError, match="'doubled' is not part of this text") as said:
+        pl.parse(text)
+    assert " = doubled(x)\n     |                                  ^^^^^^^ Fun" in str(said.value)
+    assert "print the program" in (said.value.hint or "")

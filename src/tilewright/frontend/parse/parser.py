@@ -339,6 +339,22 @@ class FunctionParser(Evaluator):
         self.prune(start)
         return result
 
+    def eval_Call(self, node: ast.Call) -> Any:
+        if self.state.is_text and isinstance(node.func, ast.Name):
+            self.require_callee(node.func)
+        return super().eval_Call(node)
+
+    def require_callee(self, node: ast.Name) -> None:
+        """Raises UndefinedVariableError for a function that a text does not have."""
+        if self.lookup(node.id) is MISSING:
+            raise UndefinedVariableError(
+                f"Function '{node.id}' is not part of this text",
+                self.span(node),
+                self.undefined(node).hint
+                or "The text of a function leaves out what it calls: print the program that has "
+                "both.",
+            )
+
     def call(self, node: ast.Call, function: Any) -> Any:
         rule = WORDS.get(function) if isinstance(function, Word) else _rule_of(function)
         if rule is not None:
