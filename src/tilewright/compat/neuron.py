@@ -128,7 +128,8 @@ def newer() -> Release:
 
 def _aliases(release: Release) -> dict[str, ModuleType]:
     """The modules below (and with) the root of a release, by name."""
-    engines = {name: getattr(isa, name) for name in ("oob_mode", "dge_mode", "engine")}
+    enumerations = ("oob_mode", "dge_mode", "engine", "nc_version", "reduce_cmd")
+    constants = {name: getattr(release.instructions, name) for name in enumerations}
     absent: dict[str, Mapping[str, str]] = {
         "": _absent.PACKAGE,
         ".language": _absent.LANGUAGE,
@@ -139,7 +140,7 @@ def _aliases(release: Release) -> dict[str, ModuleType]:
         ".language": (language, release.language),
         ".language.constants": (None, {"tile_size": language.tile_size}),
         ".isa": (release.instructions, {}),
-        ".isa.constants": (None, engines),
+        ".isa.constants": (None, constants),
         ".typing": (typing, {}),
         "._private": (None, {}),
         "._private.private_api": (None, {"do_while": do_while}),

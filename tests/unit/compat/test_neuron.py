@@ -14,7 +14,7 @@ import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import neuronxcc.nki.typing as nt
-from neuronxcc.nki.isa.constants import oob_mode
+from neuronxcc.nki.isa.constants import dge_mode, engine, nc_version, oob_mode, reduce_cmd
 from neuronxcc.nki.language import par_dim
 from neuronxcc.nki.compiler.backends.neuron.tensor import KernelTensor
 import nki as new
