@@ -80,12 +80,25 @@ def _cells(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def remember(file: str, text: str) -> None:
-    """Keep the lines of a text that is in no file, so that snippets can show it."""
-    _texts[file] = split_lines(text)
+class TextName(str):
+    """The name of a text that is in no file, with its lines: other texts may have the same name."""
+
+    __slots__ = ("lines",)
+
+    lines: list[str]
+
+
+def remember(file: str, text: str) -> TextName:
+    """Keeps the lines of a text that is in no file, so that snippets can show it; gives its name.
+
+    A span with that name shows this text, one with the plain `file` the last text of that name.
+    """
+    name = TextName(file)
+    _texts[file] = name.lines = split_lines(text)
     _texts.move_to_end(file)
     while len(_texts) > _REMEMBERED:
         _texts.popitem(last=False)
+    return name
 
 
 def split_lines(text: str) -> list[str]:
@@ -95,6 +108,8 @@ def split_lines(text: str) -> list[str]:
 
 def source_lines(file: str) -> Sequence[str]:
     """The lines of a file or remembered text; [] when there are none."""
+    if isinstance(file, TextName):
+        return file.lines
     return _texts.get(file) or linecache.getlines(file)
 
 

@@ -29,6 +29,7 @@ from tilewright.frontend.parse import (
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self, collected
+from tilewright.frontend.parse.ranks import misplaced
 from tilewright.frontend.parse.regions import drop_unused_results
 from tilewright.frontend.parse.state import Callees, State
 from tilewright.frontend.signature import Signature, SignatureReader
@@ -176,6 +177,7 @@ class _Reader:
                 at = p.span(p.yielded.node)
                 p.report(ParserSyntaxError("pl.yield_ outside a loop or branch", at))
             values = self._returned()
+            state.errors += misplaced(block, self.options.func_type, self.options.level)
             if state.errors:
                 raise collected(state.errors)
             if state.unwritten:

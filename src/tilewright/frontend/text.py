@@ -119,7 +119,7 @@ class _TextReader:
     def __init__(self, code: str, filename: str, source_map: SourceMap | None) -> None:
         self.tree = _parsed(code, filename)
         if not source_map:
-            remember(filename, code)
+            filename = remember(filename, code)
         self.source = (
             MappedText(filename, code, source_map) if source_map else SourceText(filename, code)
         )

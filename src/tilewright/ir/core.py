@@ -261,6 +261,12 @@ class Function(Printable):
         """The direction of each parameter."""
         return self.directions
 
+    @property
+    def requires_runtime_binding(self) -> bool:
+        """True for a host callback without a body, which is given when a program is prepared."""
+        bodies = [op.attrs["body"] for op in self.body.ops if op.opdef.name == "host.python"]
+        return self.role is Role.SubWorker and bodies == [None]
+
     def __repr__(self) -> str:
         return f"<Function {self.name}>"
 

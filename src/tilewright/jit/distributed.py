@@ -11,7 +11,6 @@ from tilewright.ir.enums import Role
 from tilewright.jit.artifact import Artifact
 from tilewright.jit.compiled import CompiledProgram
 from tilewright.jit.together import TogetherKernel
-from tilewright.ops import host
 from tilewright.ops.facts import Facts
 
 Callback = Any
@@ -59,7 +58,7 @@ class DistributedCompiledProgram(CompiledProgram):
     ) -> dist.DistributedWorker:
         """A live worker. `callbacks` are the host functions whose body is `...`, by name.
 
-        Raises ValueError when one of them is missing.
+        Raises ValueError when one of them is missing, or is the name of no host callback.
         """
         del config, persistent, reset_persistent_windows, startup_timeout_s
         given = {**(callbacks or {}), **(sub_worker_overrides or {})}
@@ -67,6 +66,10 @@ class DistributedCompiledProgram(CompiledProgram):
         if missing:
             names = ", ".join(sorted(missing))
             raise ValueError(f"{self.name} needs callbacks for {names}: pass callbacks={{...}}")
+        known = {f.name for f in host_callbacks(self.program, self.name)}
+        for name in given.keys() - known if self.program else ():
+            there = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{self.name} calls no host callback '{name}'; it calls {there}")
         self.load()
         for other in extra_compiled:
             other.load()
@@ -75,14 +78,12 @@ class DistributedCompiledProgram(CompiledProgram):
         return dist.DistributedWorker(self, self.ranks)
 
 
+def host_callbacks(program: Program | None, entry: str) -> list[Function]:
+    """The host callbacks that `entry` may call."""
+    reachable = () if program is None else Facts(program).reachable(entry)
+    return [function for function in reachable if function.role is Role.SubWorker]
+
+
 def abstract_callbacks(program: Program | None, entry: str) -> set[str]:
-    """The host callbacks without a body that `entry` may call."""
-    if program is None:
-        return set()
-    return {f.name for f in Facts(program).reachable(entry) if is_abstract(f)}
-
-
-def is_abstract(function: Function) -> bool:
-    """True for a host callback whose body is `...`."""
-    bodies = [op.attrs["body"] for op in function.body.ops if op.opdef is host.python]
-    return function.role is Role.SubWorker and bodies == [None]
+    """The names of those without a body."""
+    return {f.name for f in host_callbacks(program, entry) if f.requires_runtime_binding}

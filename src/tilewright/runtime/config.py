@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
+from operator import index
 from typing import Any, cast
 
 from tilewright.boundary import deprecate
@@ -41,9 +42,13 @@ class DistributedConfig:
     aicpu_thread_num: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "device_ids", tuple(self.device_ids))
+        object.__setattr__(self, "device_ids", tuple(map(index, self.device_ids)))
         if not self.device_ids:
             raise ValueError("device_ids is empty: a program runs on one rank at least")
+        if min(self.device_ids) < 0:
+            raise ValueError(
+                f"device_ids is {[*self.device_ids]}; devices are numbered from 0 on, as [0, 1]"
+            )
 
 
 PLATFORMS: Mapping[str, tuple[BackendType, ExecutionMode]] = {

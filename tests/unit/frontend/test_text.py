@@ -1,5 +1,6 @@
 """Texts are read without running them, at every level."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,41 @@ def f(x: pl.Tensor[[4, 8], pl.FP32]):
 '''
     function = pl.parse(program)
     assert isinstance(function, Function) and line.strip() in str(function.doc)
+
+
+@pytest.mark.parametrize(
+    ("element", "more", "message"),
+    [
+        ("pl.Tile", "", "'pl.Tile' in pl.access is no integer"),
+        ("x", "", "'x' in pl.access is no integer"),
+        ("d1 / 2", "", "Cannot evaluate 'd1 / 2'"),
+        ("min()", "", "Cannot evaluate 'min()'"),
+        ("d1", ", where=lambda d0, d1: (d0 < 3,)", "'expr >= 0' or 'expr == 0'"),
+        ("d1", ", where=lambda d0: (d0 >= 0,)", "takes a lambda"),
+        ("d1", ", mask=3", "takes a lambda"),
+    ],
+)
+def test_an_access_that_is_none_is_refused_at_its_place(
+    element: str, more: str, message: str
+) -> None:
+    access = f"pl.access(lambda d0, d1: (d0, {element}), [2, 4]{more})"
+    program = f"""@pl.function
+def f(x: pl.Tensor[[2, 8], pl.FP32]):
+    t = pl.op.memory.access_load(x, [], space=pl.Mem.DDR, access={access})
+    return t
+"""
+    with pytest.raises(TilewrightError, match=re.escape(message)) as caught:
+        pl.parse(program)
+    assert caught.value.span is not None and caught.value.span.line == 3
+
+
+def test_a_place_shows_the_text_that_it_is_in_not_a_later_one_of_that_name() -> None:
+    def body(line: str) -> str:
+        return f"@pl.function\ndef f(n: pl.Scalar[pl.INDEX]):\n    m = {line}\n    return m\n"
+
+    function = pl.parse(body("n + n"))
+    pl.parse(body("n * n"))
+    assert isinstance(function, Function)
+    span = function.body.ops[-2].span
+    assert span is not None and (3, "    m = n + n") in span.snippet()
+    ir.assert_structural_equal(ir.deserialize(ir.serialize(function)), function)

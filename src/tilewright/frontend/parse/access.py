@@ -10,10 +10,11 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.errors import ParserSyntaxError
+from tilewright.errors import ParserSyntaxError, ParserTypeError
 from tilewright.frontend.evaluator import BINARY
 from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.rules import word
+from tilewright.frontend.values import is_integer
 from tilewright.frontend.words import ACCESS
 from tilewright.ir.affine import Access, Constraint, Expr, Symbol, as_expr, maximum, minimum
 from tilewright.ir.core import Value
@@ -25,7 +26,8 @@ EXTREMA = {"min": minimum, "max": maximum}
 @word(ACCESS)
 def parse_access(p: FunctionParser, node: ast.Call, _: Any) -> Access:
     """The access that a call of `pl.access` spells out."""
-    if len(node.args) != 2 or not isinstance(node.args[0], ast.Lambda):
+    is_known = all(keyword.arg == "where" for keyword in node.keywords)
+    if len(node.args) != 2 or not isinstance(node.args[0], ast.Lambda) or not is_known:
         raise _malformed(p, node)
     index = node.args[0]
     domain = as_dims(p.evaluate(node.args[1]))
@@ -61,6 +63,8 @@ def _conditions(p: FunctionParser, node: ast.expr, dims: Mapping[str, Symbol]) -
     if not isinstance(node, ast.Lambda):
         raise _malformed(p, node)
     names = [arg.arg for arg in node.args.args]
+    if len(names) != len(dims):
+        raise _malformed(p, node)
     renamed = dict(zip(names, dims.values(), strict=True))
     reader = _Affine(p, renamed)
     return [reader.constraint(element) for element in _elements(p, node)]
@@ -79,18 +83,31 @@ class _Affine:
             case ast.Name(id=name) if name in self.dims:
                 return as_expr(self.dims[name])
             case ast.BinOp(left=left, op=op, right=right):
-                return as_expr(BINARY[type(op)](self.expr(left), self.expr(right)))
+                operands = self.expr(left), self.expr(right)
+                return as_expr(self.p.computed(node, BINARY[type(op)], *operands))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self.expr(operand)
             case ast.Call(func=ast.Name(id=name), args=args) if name in EXTREMA:
-                return EXTREMA[name](*map(self.expr, args))
+                return self.p.computed(node, EXTREMA[name], *map(self.expr, args))
             case _:
-                found = self.p.evaluate(node)
-                return as_expr(found.symbol if isinstance(found, Value) else found)
+                return self.leaf(node, self.p.evaluate(node))
+
+    def leaf(self, node: ast.expr, found: Any) -> Expr:
+        """An integer, an integer scalar or a dimension; raises ParserTypeError."""
+        if not is_integer(found):
+            raise ParserTypeError(
+                f"'{ast.unparse(node)}' in pl.access is no integer", self.p.span(node),
+                "Use integers, integer scalars, dimensions and the names of the lambda.",
+            )  # fmt: skip
+        return as_expr(found.symbol if isinstance(found, Value) else found)
 
     def constraint(self, node: ast.expr) -> Constraint:
         """`expr >= 0` or `expr == 0`."""
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             raise _malformed(self.p, node)
+        if not isinstance(node.ops[0], (ast.GtE, ast.Eq)):
+            raise ParserSyntaxError(
+                "a condition of pl.access is 'expr >= 0' or 'expr == 0'", self.p.span(node)
+            )
         left, right = self.expr(node.left), self.expr(node.comparators[0])
         return Constraint(left - right, is_equality=isinstance(node.ops[0], ast.Eq))
