@@ -9,13 +9,8 @@ from tilewright.codegen.emitter import Emitter, emits
 from tilewright.codegen.epilogue import LaneEpilogue, write_panel
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
-from tilewright.codegen.matmul import (
-    PACKING_ROWS,
-    Matmul,
-    choose_plan,
-    require_matmul,
-    workspace_bytes,
-)
+from tilewright.codegen.matmul import require_matmul
+from tilewright.codegen.matmul_plan import PACKING_ROWS, Matmul, choose_plan, workspace_bytes
 from tilewright.codegen.operands import Buffer
 from tilewright.codegen.packing import source_element, widened, without_denormals
 from tilewright.codegen.words import constant, word

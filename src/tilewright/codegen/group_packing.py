@@ -160,9 +160,14 @@ def interleaved(
 
 def store_words(text: Text, place: str, value: str, group: Group) -> None:
     """Store sixteen groups, flipped if asked."""
-    if group.flip:
-        value = text.let(f"xor {WORDS} {value}, splat (i32 {group.flip})")
-    text.do(f"store {WORDS} {value}, ptr {place}, align 4")
+    text.do(f"store {WORDS} {flipped(text, value, group)}, ptr {place}, align 4")
+
+
+def flipped(text: Text, value: str, group: Group) -> str:
+    """Sixteen groups with the bits changed that `group` says."""
+    if not group.flip:
+        return value
+    return text.let(f"xor {WORDS} {value}, splat (i32 {group.flip})")
 
 
 def require_group_columns(module: Module, group: Group, width: int) -> str:

@@ -7,24 +7,30 @@ and the instruction set change speed only.
 from collections.abc import Callable
 from dataclasses import replace
 
-from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.group_packing import (
     BYTES,
-    FLIPPED,
     PAIRS,
     PAIRS_OF_A,
-    Group,
     correction,
     require_byte_a,
     require_group_columns,
     require_group_rows,
     require_pairs_of_a,
-    unsigned_side,
 )
 from tilewright.codegen.index import Index, Num
-from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, Finish, require_block
+from tilewright.codegen.matmul_plan import (
+    PACKING_ROWS,
+    STREAM_DEPTH,
+    STREAM_WIDTH,
+    Matmul,
+    a_bytes,
+    choose_plan,
+    group_of_b,
+    span_of,
+    workspace_bytes,
+)
+from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
 from tilewright.codegen.packing import (
-    is_narrow,
     require_pack_columns,
     require_pack_rows,
     require_widen,
@@ -32,222 +38,9 @@ from tilewright.codegen.packing import (
 )
 from tilewright.codegen.text import NAMELESS, Module, Text
 from tilewright.dataclass import dataclass
-from tilewright.target import Isa
 
-PARAMETERS = (
-    "ptr %c, i64 %ldc, ptr %a, i64 %lda, ptr %b, i64 %ldb, "
-    "i64 %m, i64 %n, i64 %k, ptr %work, i1 %accumulate"
-)
-EPILOGUE = ", ptr %env, ptr %ctx, i64 %row, i64 %column"
-PANEL = ", ptr %panel"
-PACKING_ROWS = 4
-STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 12288, 4
-FAR, STREAM_AHEAD = 16 << 20, 2048
-TURNED_COLUMNS, LEAST_LINES = 1024, 16
-
-# Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
-FEW_ROWS: dict[str, dict[int, int]] = {
-    "avx512": {1: 12, 2: 8, 3: 6, 4: 4, 5: 4, 6: 4, 7: 3},
-    "avx2": {1: 6, 2: 3, 3: 2, 4: 1, 5: 1},
-}
+LEAST_LINES = 16
 ROW_TAILS = {8: (4, 2, 1), 6: (3, 1), 5: (2, 1), 2: (1,)}
-
-
-@dataclass(frozen=True, slots=True)
-class Matmul:
-    """What is known of a matmul now; None is "at run time". An m of run time is some `unit`s.
-
-    `a_major` and `b_major` name the axis of unit stride: "k" or "m" for A, "n" or "k" for B.
-    `lda` and `ldb` are the strides of the other axis. C has unit stride along n. `packs` overrides
-    the choice whether a B that could be read in place is packed. With an epilogue, which is a
-    `finish` of the registers or called for panels of rows, the function takes `EPILOGUE`, too:
-    which row and column of the whole its first ones are; then `PANEL`, what it calls for rows that
-    are complete (see epilogue.py).
-    """
-
-    a_dtype: str
-    b_dtype: str
-    m: int | None
-    n: int | None
-    k: int | None
-    a_major: str = "k"
-    b_major: str = "n"
-    lda: int | None = None
-    ldb: int | None = None
-    packs: bool | None = None
-    unit: int = 1
-    has_panels: bool = False
-    finish: Finish | None = None
-
-    @property
-    def has_epilogue(self) -> bool:
-        """Whether something comes after the product, of either kind."""
-        return self.has_panels or self.finish is not None
-
-    @property
-    def parameters(self) -> str:
-        """The parameters of the function."""
-        return PARAMETERS + EPILOGUE * self.has_epilogue + PANEL * self.has_panels
-
-    @property
-    def symbol(self) -> str:
-        """The name of the function."""
-        sizes = ".".join(
-            "x" if s is None else str(s) for s in (self.m, self.n, self.k, self.lda, self.ldb)
-        )
-        sizes += f".{self.unit}" * (self.unit > 1)
-        layout = self.a_major + self.b_major + {None: "", True: "p", False: "u"}[self.packs]
-        layout += "e" * self.has_panels
-        return f"@tilewright.matmul.{self.a_dtype}.{self.b_dtype}.{layout}.{sizes}"
-
-    @property
-    def element(self) -> str:
-        """What is multiplied and accumulated: float or i32."""
-        return "i32" if self.a_dtype in INT_FORMATS else "float"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The blocks chosen for a matmul. `packs` is True, False or None: decided at run time.
-
-    `dot` is the kind of dot-product instructions, as a micro-kernel has it. With `turns_a`, the
-    copy of A has the elements of a column together; with `turns_b`, the micro-kernel takes columns
-    of B as they are, `LANES` elements at a time, and only what is left of them is packed. `ahead`
-    is how far, in bytes, the micro-kernel asks for what it reads.
-    """
-
-    rows: int
-    vectors: int
-    depth: int
-    columns: int
-    packs: bool | None
-    widens_a: bool
-    turns_a: bool = False
-    dot: str = ""
-    ahead: int = 0
-    turns_b: bool = False
-
-    @property
-    def has_bias(self) -> bool:
-        """Whether every row of C starts with a number of its own."""
-        return self.dot in ("a", "b")
-
-    @property
-    def groups(self) -> int:
-        """The steps of the micro-kernel for a block of k."""
-        return self.depth // self.group
-
-    @property
-    def pitch(self) -> int:
-        """From row to row of a copy of A: a line of the cache more than a row has.
-
-        Rows that are a power of two apart would meet in a few places of the cache.
-        """
-        return self.groups + LANES
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return LANES * self.vectors
-
-    @property
-    def group(self) -> int:
-        """Elements along k that make one element of the micro-kernel."""
-        return PAIRS.count if self.dot == PAIRS.name else BYTES.count if self.dot else 1
-
-
-def choose_plan(spec: Matmul, isa: Isa) -> Plan:
-    """The blocks for this matmul on this instruction set."""
-    rows, vectors, depth, columns = isa.rows, isa.vectors, isa.kc, isa.nc
-    packs = packs_b(spec, isa)
-    dot = dot_of(spec, isa)
-    if dot:
-        rows, vectors, columns = isa.dot
-    if spec.m is not None and spec.m < rows:
-        rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
-    streams = packs is False and streams_b(spec, isa)
-    if streams:
-        depth, columns = STREAM_DEPTH if rows < isa.rows else 2 * STREAM_DEPTH, STREAM_COLUMNS
-        vectors = min(vectors, STREAM_VECTORS)
-    turns_b = turns_columns(spec, isa)
-    if turns_b:
-        vectors, columns = 1, TURNED_COLUMNS
-    if spec.n is not None:
-        vectors = max(1, min(vectors, -(-spec.n // LANES)))
-    turns_a = dot == PAIRS.name and spec.a_major == "m"
-    ahead = STREAM_AHEAD if (streams or turns_b) and is_far(spec) else 0
-    widens_a = is_narrow(spec.a_dtype)
-    plan = Plan(rows, vectors, depth, columns, packs, widens_a, turns_a, dot, ahead, turns_b)
-    if turns_b:
-        return replace(plan, depth=LANES)
-    depth *= plan.group
-    if spec.k is not None:
-        least = min(depth, -(-max(spec.k, 1) // LANES) * LANES)
-        columns, depth = columns * (depth // least), least
-    columns = max(plan.width, columns // plan.width * plan.width)
-    return replace(plan, depth=depth, columns=columns)
-
-
-def dot_of(spec: Matmul, isa: Isa) -> str:
-    """The kind of instructions that multiply several elements along k at a time, or ""."""
-    dtypes = {spec.a_dtype, spec.b_dtype}
-    if isa.has_pair_dot and dtypes == {"BF16"}:
-        return PAIRS.name
-    if isa.has_byte_dot and dtypes <= {"INT8", "UINT8"}:
-        return unsigned_side(spec.a_dtype, spec.b_dtype)
-    return ""
-
-
-def streams_b(spec: Matmul, isa: Isa) -> bool:
-    """Whether B is read once from far away: then whole rows of it, a few at a time, are best."""
-    if spec.m is None or spec.m >= PACKING_ROWS * isa.rows:
-        return False
-    return spec.m == 1 or spec.n is None or spec.n > STREAM_WIDTH
-
-
-def turns_columns(spec: Matmul, isa: Isa) -> bool:
-    """Whether columns of B are turned where they are used: once, as there are few rows."""
-    is_plain = not is_narrow(spec.a_dtype) and not is_narrow(spec.b_dtype)
-    return spec.b_major == "k" and is_plain and spec.m is not None and spec.m <= isa.rows
-
-
-def is_far(spec: Matmul) -> bool:
-    """Whether the memory that has B is perhaps more than any cache."""
-    across = spec.k if spec.b_major == "n" else spec.n
-    return across is None or spec.ldb is None or 4 * across * spec.ldb >= FAR
-
-
-def packs_b(spec: Matmul, isa: Isa) -> bool | None:
-    """Whether B is packed: where it must be rearranged or widened, or is large and reused."""
-    if spec.b_major == "k" or is_narrow(spec.b_dtype):
-        return True
-    if spec.packs is not None:
-        return spec.packs
-    enough_rows = None if spec.m is None else spec.m >= PACKING_ROWS * isa.rows
-    wide = None if spec.n is None else spec.n > isa.in_place
-    if enough_rows is False or wide is False:
-        return False
-    return True if enough_rows and wide else None
-
-
-def workspace_bytes(spec: Matmul, isa: Isa) -> int:
-    """The bytes of workspace this matmul may write, at most; a multiple of 64."""
-    plan = choose_plan(spec, isa)
-    size = 0
-    if plan.packs is not False:
-        columns = plan.columns
-        if spec.n is not None:
-            columns = min(columns, -(-spec.n // plan.width) * plan.width)
-        size += 4 * (columns * plan.groups + LANES * plan.width)
-        size = -(-size // 64) * 64
-    if plan.widens_a:
-        size += a_bytes(plan) + 2 * 64
-    return -(-size // 64) * 64
-
-
-def a_bytes(plan: Plan) -> int:
-    """The bytes of a copy of a row panel of A."""
-    return 4 * (plan.groups * LANES if plan.turns_a else plan.pitch * plan.rows)
 
 
 def require_matmul(module: Module, spec: Matmul) -> str:
@@ -265,13 +58,15 @@ def require_matmul(module: Module, spec: Matmul) -> str:
 class Panels:
     """A block of B: where it starts, its stride along k, and by what a panel's column is scaled.
 
-    If it is `turned`, the stride is that of its columns.
+    If it is `turned`, the stride is that of its columns. `dtype` is that of B taken as it is, ""
+    where it has been packed.
     """
 
     base: str
     stride: Num
     scale: Num
     turned: bool = False
+    dtype: str = ""
 
 
 Cell = Callable[[int, int, Num, Num, Num], None]
@@ -297,7 +92,7 @@ class MatmulWriter:
         plan, index = self.plan, self.index
         one = replace(self.spec, m=1)
         may_be_one = self.spec.m is None and self.spec.unit == 1
-        if may_be_one and (plan.packs is None or turns_columns(one, self.module.isa)):
+        if may_be_one and (plan.packs is None or span_of(one, self.module.isa)):
             self.single_row(one)
         self.packed_flag = self.packing_decision()
         self.depth = self.depth_decision()
@@ -345,32 +140,37 @@ class MatmulWriter:
 
     def column_block(self, column: Num, columns: Num) -> None:
         """Columns [column, column + columns) of C, all of k (once if it is empty), all rows."""
-        if self.plan.turns_b:
-            self.turned_block(column, columns)
+        if self.plan.span:
+            self.block_as_it_is(column, columns)
             return
         with self.index.steps(0, self.index.maximum(self.k, 1), self.depth) as k:
             depth = self.index.minimum(self.index.sub(self.k, k), self.depth)
             self.k_block(column, columns, k, depth)
 
-    def turned_block(self, column: Num, columns: Num) -> None:
-        """All of k: whole lines of the cache in place; what is before and after them is packed."""
-        index = self.index
-        lead = self.before_lines(column)
-        whole = index.round_down(index.sub(self.k, lead), LANES)
+    def block_as_it_is(self, column: Num, columns: Num) -> None:
+        """All of k: whole spans in place; what is before and after them is packed."""
+        index, plan, spec = self.index, self.plan, self.spec
+        turned = spec.b_major == "k"
+        lead = self.before_lines(column) if turned else 0
+        end = index.add(lead, index.round_down(index.sub(self.k, lead), plan.span))
         self.packed_block(column, columns, 0, lead)
-        in_place = Panels(self.b_in_place(column, lead), self.ldb, self.ldb, True)
-        self.k_block(column, columns, lead, whole, in_place)
-        end = index.add(lead, whole)
+        scale: Num = self.ldb if turned else 1
+        with index.steps(lead, index.maximum(end, 1), plan.depth) as k:
+            depth = index.minimum(index.sub(end, k), plan.depth)
+            base = self.b_in_place(column, k)
+            panels = Panels(base, self.ldb, scale, turned, spec.b_dtype)
+            self.k_block(column, columns, k, depth, panels)
         self.packed_block(column, columns, end, index.sub(self.k, end))
 
     def before_lines(self, column: Num) -> Num:
         """Elements of a column of B before a line of the cache begins, the same in all columns."""
-        k, ldb = self.spec.k, self.spec.ldb
-        if (k is not None and k < LEAST_LINES * LANES) or (ldb is not None and ldb % LANES):
+        k, ldb, span, size = self.spec.k, self.spec.ldb, self.plan.span, self.spec.b_bytes
+        if (k is not None and k < LEAST_LINES * span) or (ldb is not None and ldb % span):
             return 0
         address = self.text.let(f"ptrtoint ptr {self.b_in_place(column, 0)} to i64")
-        elements = self.text.let(f"lshr i64 {address}, 2")
-        before = self.text.let(f"and i64 {self.index.sub(0, elements)}, {LANES - 1}")
+        elements = self.text.let(f"lshr i64 {address}, {size.bit_length() - 1}")
+        whole_groups = span - self.plan.group
+        before = self.text.let(f"and i64 {self.index.sub(0, elements)}, {whole_groups}")
         return self.index.minimum(before, self.k)
 
     def packed_block(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
@@ -460,23 +260,18 @@ class MatmulWriter:
     def pack_b(self, column: Num, columns: Num, k: Num, depth: Num) -> None:
         """Call the packing of one block of B."""
         rows, width = self.spec.b_major == "n", self.plan.width
-        if self.plan.dot:
+        group = group_of_b(self.spec, self.module.isa)
+        if group:
             pack = require_group_rows if rows else require_group_columns
-            symbol = pack(self.module, self.b_group(), width)
+            symbol = pack(self.module, group, width)
         elif rows:
             symbol = require_pack_rows(self.module, self.spec.b_dtype, width)
         else:
-            short = self.plan.turns_b
+            short = 0 < self.plan.packed < LANES
             symbol = require_pack_columns(self.module, self.spec.b_dtype, width, short=short)
         source = self.b_in_place(column, k)
         arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
-
-    def b_group(self) -> Group:
-        """How elements of B lie side by side."""
-        if self.plan.dot == PAIRS.name:
-            return PAIRS
-        return FLIPPED if self.spec.a_dtype == self.spec.b_dtype else BYTES
 
     def row_panel(
         self,
@@ -491,7 +286,8 @@ class MatmulWriter:
         done: str,
     ) -> None:
         """`rows` rows of C against all panels of the block of B."""
-        index, plan, finish = self.index, self.plan, self.spec.finish
+        index, plan, spec = self.index, self.plan, self.spec
+        finish = spec.finish
         a, ai, ak = self.a_panel(rows, row, k, depth)
         c = index.place("%c", index.add(index.mul(row, "%ldc"), column), self.spec.element)
 
@@ -506,16 +302,19 @@ class MatmulWriter:
                 known(ak),
                 known(stride),
                 tail,
-                unroll=LANES if panels.turned else 4 if main else 2,
-                rest=not panels.turned and (plan.turns_b or not whole_steps),
+                unroll=plan.span // plan.group if panels.turned else 4 if main else 2,
+                rest=not panels.turned and (plan.span > 0 or not whole_steps),
                 dot=plan.dot,
                 ends=done == "true",
-                ahead=plan.ahead if panels.turned or not plan.turns_b else 0,
+                ahead=0 if plan.span and not panels.dtype else plan.ahead,
                 turned=panels.turned,
+                dtype=panels.dtype,
+                group=group,
             )
             symbol = require_block(self.module, block, finish)
-            offset = index.add(index.mul(panel, panels.scale), inside)
-            b = index.place(panels.base, offset, element)
+            inner, outer = (0, index.add(panel, inside)) if panels.turned else (inside, panel)
+            offset = index.add(index.mul(outer, panels.scale), inner)
+            b = index.place(panels.base, offset, self.element_of(panels))
             place = index.place(c, index.add(panel, inside), element)
             arguments = (
                 f"ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, ptr {b}, i64 {stride}, "
@@ -526,19 +325,20 @@ class MatmulWriter:
                 arguments += f", i1 {done}, ptr %env, ptr %ctx, i64 {top}, i64 {first}"
             self.text.do(f"call fastcc void {symbol}({arguments})")
 
+        group = group_of_b(spec, self.module.isa) if panels.dtype else None
         whole_steps = isinstance(self.k, int) and self.k % (4 * plan.group) == 0
         steps = self.groups(depth)
         top = index.add("%row", row) if finish is not None else 0
         bias = index.place("%work", self.bias_offset(), "i8") if plan.has_bias else "null"
-        if plan.turns_b and not isinstance(columns, int):
-            with index.steps(0, columns, LANES) as j:
-                cell(1, RUNTIME, j, 0, index.sub(columns, j))
-            return
         whole = index.round_down(columns, plan.width)
         if whole != 0:
             with index.steps(0, whole, plan.width) as j:
                 cell(plan.vectors, FULL, j, 0, 0)
         self.column_tail(columns, whole, cell)
+
+    def element_of(self, panels: Panels) -> str:
+        """What the elements of a block of B are."""
+        return source_element(panels.dtype) if panels.dtype else self.spec.element
 
     def column_tail(self, columns: Num, whole: Num, cell: Cell) -> None:
         """The columns after the last full panel; 16 at a time, masked, at run time."""

@@ -5,13 +5,21 @@ or from zero. How the caller blocks m, n and k therefore never changes a bit. In
 add, wrapping.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from tilewright.codegen.group_packing import WORDS, Group, flipped, interleaved, load_words
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, fma
-from tilewright.codegen.packing import LANES, transpose
-from tilewright.codegen.text import ELEMENT_BYTES, NAMELESS, Module, Text, vector_text
+from tilewright.codegen.packing import LANES, load_masked, source_element, transpose, widened
+from tilewright.codegen.text import (
+    ELEMENT_BYTES,
+    NAMELESS,
+    Module,
+    Text,
+    type_text,
+    vector_text,
+)
 from tilewright.dataclass import dataclass
 
 PARAMETERS = (
@@ -23,6 +31,7 @@ FINISH = ", i1 %last, ptr %env, ptr %ctx, i64 %row, i64 %column"
 # How many of the last vector's columns exist: all, a run-time number, or a known one.
 FULL, RUNTIME = 0, -1
 HALF = LANES // 2
+LINE, WORD_BITS = 64, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,9 @@ class Block:
     along k and a step multiplies and adds all of them: "pairs" of BF16, or four bytes, where "a" or
     "b" is the operand whose bytes are unsigned and every row starts with its number in `%bias`
     added. A block that `ends` always ends the chains. With `ahead`, it asks for what is so many
-    bytes after each line of B that it reads. If B is `turned`, its unit stride is along k and `bk`
-    leads from column to column; k is a multiple of `unroll`, which is `LANES`.
+    bytes after each line of B that it reads. With a `dtype`, B is as it is in memory, and `group`
+    says how its elements are put side by side. If it is `turned`, its unit stride is along k and
+    `bk` leads from column to column; k is a multiple of `unroll`, the steps of a line.
     """
 
     rows: int
@@ -51,6 +61,18 @@ class Block:
     ends: bool = False
     ahead: int = 0
     turned: bool = False
+    dtype: str = ""
+    group: Group | None = None
+
+    @property
+    def b_element(self) -> str:
+        """The LLVM element of B."""
+        return source_element(self.dtype) if self.dtype else self.element
+
+    @property
+    def b_count(self) -> int:
+        """The elements of B that a step takes of each column."""
+        return self.group.count if self.group else 1
 
     @property
     def symbol(self) -> str:
@@ -59,6 +81,7 @@ class Block:
         tail = "r" if self.tail == RUNTIME else str(self.tail)
         loop = (
             f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{'t' * self.turned}{self.dot}"
+            f"{self.dtype}{self.group.name if self.group else ''}"
         )
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
@@ -103,7 +126,7 @@ class BlockWriter:
         self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
         self.index = Index(self.text)
         self.kind = f"<{LANES} x {block.element}>"
-        is_whole = block.dot or block.turned or finish is not None
+        is_whole = block.dot or block.dtype or finish is not None
         is_narrow = 0 < block.tail <= HALF and not is_whole
         self.narrow = block.vectors - 1 if is_narrow else None
         self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
@@ -186,6 +209,10 @@ class BlockWriter:
         """A pointer `count` elements further."""
         return self.text.let(f"getelementptr {self.block.element}, ptr {pointer}, i64 {count}")
 
+    def advance_b(self, pointer: str, count: Num) -> str:
+        """A pointer `count` elements of B further."""
+        return self.index.place(pointer, count, self.block.b_element)
+
     def c_place(self, row: int, vector: int) -> str:
         """Where one vector of C is."""
         if vector:
@@ -257,8 +284,9 @@ class BlockWriter:
                 for u in range(step):
                     accumulators = self.link(a, b, loop.counter, u, accumulators)
             following_a = a if self.block.ak == 1 else self.advance(a, self.times("%ak", step))
-            along_k = step if self.block.turned else self.times("%bk", step)
-            following_b = self.advance(b, along_k)
+            count = step * self.block.b_count
+            along_k = count if self.block.turned else self.times("%bk", count)
+            following_b = self.advance_b(b, along_k)
             loop.following = [following_a, following_b, *accumulators]
         return [(kind, value) for (kind, _), value in zip(state, loop.carries, strict=True)]
 
@@ -271,11 +299,12 @@ class BlockWriter:
 
     def link(self, a: str, b: str, counter: str, u: int, accumulators: list[str]) -> list[str]:
         """One fused step of every chain."""
-        b_place = self.advance(b, self.times("%bk", u)) if u else b
-        vectors = range(self.block.vectors)
-        b_places = [self.advance(b_place, LANES * v) if v else b_place for v in vectors]
-        self.fetch_ahead(b_places)
-        columns = [self.load(place, v) for v, place in zip(vectors, b_places, strict=True)]
+        count = self.block.b_count
+        b_rows = [
+            self.advance_b(b, self.times("%bk", u * count + t)) if u + t else b
+            for t in range(count)
+        ]
+        columns = self.b_vectors(b_rows)
         places = [self.a_place(a, counter, r, u) for r in range(self.block.rows)]
         widths = {self.lanes(v) for v in range(self.block.vectors)}
         rows = {(r, n): self.spread(place, n) for r, place in enumerate(places) for n in widths}
@@ -284,11 +313,32 @@ class BlockWriter:
             for (r, v), accumulator in zip(self.cells, accumulators, strict=True)
         ]
 
+    def b_vectors(self, rows: Sequence[str]) -> list[str]:
+        """The vectors of B for one step, from where they begin in each of its rows."""
+        lines = [
+            [self.advance_b(row, LANES * v) for row in rows] for v in range(self.block.vectors)
+        ]
+        fresh = LINE // (LANES * ELEMENT_BYTES[self.block.b_element])
+        self.fetch_ahead([place for line in lines[::fresh] for place in line])
+        return [self.b_vector(places, v) for v, places in enumerate(lines)]
+
+    def b_vector(self, places: Sequence[str], vector: int) -> str:
+        """One vector of B as it is multiplied."""
+        text, group, dtype = self.text, self.block.group, self.block.dtype
+        if not dtype:
+            return self.load(places[0], vector)
+        mask = self.mask if self.is_masked(vector) else ""
+        if group:
+            return flipped(text, interleaved(text, places, mask, group, None), group)
+        value = load_masked(text, places[0], self.block.b_element, mask)
+        return widened(text, value, dtype, LANES)
+
     def fetch_ahead(self, places: Sequence[str]) -> None:
         """Ask for what comes after the lines of B at `places`."""
         if self.block.ahead:
             for place in places:
-                self.text.fetch(self.advance(place, self.block.ahead // ELEMENT_BYTES["float"]))
+                distance = self.block.ahead // ELEMENT_BYTES[self.block.b_element]
+                self.text.fetch(self.advance_b(place, distance))
 
     def turned_columns(self) -> list[Num]:
         """How far each column of B is; columns that do not exist are where the last one is."""
@@ -302,18 +352,40 @@ class BlockWriter:
         return [index.mul(column, distance) for column in columns]
 
     def turned_links(self, a: str, b: str, counter: str, accumulators: list[str]) -> list[str]:
-        """`LANES` fused steps of every chain; columns of B become rows in registers."""
+        """`unroll` fused steps of every chain; columns of B become rows in registers."""
         state = dict(zip(self.cells, accumulators, strict=True))
         for v in range(self.block.vectors):
             offsets = self.column_offsets[LANES * v : LANES * (v + 1)]
-            places = [self.index.place(b, offset, self.block.element) for offset in offsets]
+            places = [self.advance_b(b, offset) for offset in offsets]
             self.fetch_ahead(places)
-            columns = [self.text.let(f"load {self.kind}, ptr {place}, align 1") for place in places]
-            for u, column in enumerate(transpose(self.text, columns, self.kind)):
+            for u, column in enumerate(self.turned_rows(places)):
                 for r in range(self.block.rows):
                     row = self.spread(self.a_place(a, counter, r, u), LANES)
                     state[r, v] = self.multiply_add(row, column, state[r, v], LANES)
         return [state[cell] for cell in self.cells]
+
+    def turned_rows(self, places: Sequence[str]) -> Iterator[str]:
+        """The rows that a line of each of 16 columns has, as they are multiplied."""
+        text, group, element = self.text, self.block.group, self.block.b_element
+        if group:
+            words = [load_words(text, place, "", group) for place in places]
+            yield from (flipped(text, row, group) for row in transpose(text, words, WORDS))
+            return
+        bits = 8 * ELEMENT_BYTES[element]
+        kind = self.kind if bits == WORD_BITS else WORDS
+        words = [text.let(f"load {kind}, ptr {place}, align 1") for place in places]
+        for row in transpose(text, words, kind):
+            for shift in range(0, WORD_BITS, bits):
+                yield self.part(row, shift) if bits < WORD_BITS else row
+
+    def part(self, words: str, shift: int) -> str:
+        """The elements of B from a bit of each word on, as they are multiplied."""
+        kind = WORDS
+        if shift:
+            words = self.text.let(f"lshr {kind} {words}, splat (i32 {shift})")
+        narrow = type_text(self.block.b_element, LANES)
+        value = self.text.let(f"trunc {kind} {words} to {narrow}")
+        return widened(self.text, value, self.block.dtype, LANES)
 
     def a_place(self, a: str, counter: str, row: int, u: int) -> str:
         """Where a[row, k + u] is."""
@@ -352,7 +424,8 @@ class BlockWriter:
         """The fused steps of two products, the one of the upper halves first."""
         text, pairs_kind = self.text, f"<{2 * LANES} x bfloat>"
         left = text.let(f"bitcast <{LANES} x i32> {row} to {pairs_kind}")
-        right = text.let(f"bitcast {self.kind} {column} to {pairs_kind}")
+        kind = WORDS if self.block.group else self.kind
+        right = text.let(f"bitcast {kind} {column} to {pairs_kind}")
         arguments = f"{self.kind} {accumulator}, {pairs_kind} {left}, {pairs_kind} {right}"
         return text.let(f"call {self.kind} @llvm.x86.avx512bf16.dpbf16ps.512({arguments})")
 

@@ -5,6 +5,8 @@ Packed B is panels of `width` columns: element (k, j) of panel p is at
 Columns that do not exist are filled with zeros or repeat others; nothing reads them into a result.
 """
 
+from collections.abc import Sequence
+
 from tilewright.codegen.formats import FLOAT_FORMATS, INT_FORMATS
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, select
@@ -187,23 +189,49 @@ def transpose_square(
         store_wide(text, place, value, dtype)
 
 
-def transpose(text: Text, rows: list[str], kind: str) -> list[str]:
-    """The transpose of 16 vectors of 16, by four rounds of exchanging halves."""
-    for distance in (8, 4, 2, 1):
+def picks(size: int, *blocks: int) -> list[int]:
+    """Lanes of two vectors of 16, by blocks of so many lanes."""
+    return [size * block + lane for block in blocks for lane in range(size)]
+
+
+QUARTERS = range(4)
+EXCHANGES = (
+    (4, picks(8, 0, 2), picks(8, 1, 3)),
+    (8, picks(4, 0, 2, 4, 6), picks(4, 1, 3, 5, 7)),
+    (
+        1,
+        [lane for q in QUARTERS for lane in picks(1, 4 * q, 4 * q + 16, 4 * q + 1, 4 * q + 17)],
+        [lane for q in QUARTERS for lane in picks(1, 4 * q + 2, 4 * q + 18, 4 * q + 3, 4 * q + 19)],
+    ),
+    (
+        2,
+        [lane for q in QUARTERS for lane in picks(2, 2 * q, 2 * q + 8)],
+        [lane for q in QUARTERS for lane in picks(2, 2 * q + 1, 2 * q + 9)],
+    ),
+)
+"""Which vectors exchange what: halves and quarters, then elements of each quarter.
+
+Processors have an instruction for each of these that needs no register to say which lanes.
+"""
+
+
+def transpose(text: Text, rows: Sequence[str], kind: str) -> list[str]:
+    """The transpose of 16 vectors of 16, by four rounds of exchanges."""
+    found = list(rows)
+    for distance, low, high in EXCHANGES:
         for i in range(LANES):
             if i & distance:
                 continue
-            left, right = rows[i], rows[i + distance]
-            low = [n if not n & distance else LANES + n - distance for n in range(LANES)]
-            high = [n + distance if not n & distance else LANES + n for n in range(LANES)]
-            rows[i], rows[i + distance] = (
-                text.let(
-                    f"shufflevector {kind} {left}, {kind} {right}, "
-                    f"<16 x i32> {vector_text(p, 'i32')}"
-                )
-                for p in (low, high)
+            pair = f"shufflevector {kind} {found[i]}, {kind} {found[i + distance]}, <16 x i32> "
+            found[i], found[i + distance] = (
+                text.let(pair + vector_text(lanes, "i32")) for lanes in (low, high)
             )
-    return rows
+    return [found[swapped_bits(k)] for k in range(LANES)]
+
+
+def swapped_bits(k: int) -> int:
+    """Where the exchanges leave row k: bits 0 and 1, and bits 2 and 3, change places."""
+    return (k & 0b0101) << 1 | (k & 0b1010) >> 1
 
 
 def require_widen(module: Module, dtype: str, contiguous: str, depth: int) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
 import pytest
 
+from tilewright import ir
 from tilewright.codegen.epilogue import find_epilogues
 from tilewright.dtypes import BF16, FP16, INT32
 from tilewright.frontend.text import parse
@@ -181,6 +183,35 @@ def test_extents_of_run_time(nest: str) -> None:
     assert epilogue.lanes is not None
     for size in [*SIZES, (1, 90, 70), (70, 3, 50)]:
         agree(given, *whole_numbers(*size))
+
+
+def test_columns_that_end_before_a_line_begins_are_finished_once() -> None:
+    """Their length is known at run time only, and so is where lines of the cache begin."""
+    text = """
+import tilewright.language as pl
+K = pl.dynamic("K")
+
+@pl.program
+class example:
+    @pl.function
+    def k(
+        self,
+        x: pl.Tensor[[3, K], pl.FP32],
+        w: pl.Tensor[[20, K], pl.FP32],
+        out: pl.Out[pl.Tensor[[3, 20], pl.FP32]],
+    ):
+        out[:] = pl.add(pl.matmul(x, w, b_trans=True), 1.0)
+        return out
+"""
+    compiled = ir.compile(parsed(text))
+    for length, start in itertools.product((1, 5, 15, 16, 17, 40), range(0, 16, 3)):
+        x, w = whole_numbers(3, length, 20)[0], np.zeros(20 * length + 32, np.float32)
+        first = (-w.ctypes.data // 4 + start) % 16
+        w = w[first : first + 20 * length].reshape(20, length)
+        w[:] = whole_numbers(20, length, 1)[0]
+        out = np.empty((3, 20), np.float32)
+        compiled(x, w, out)
+        assert np.array_equal(out, x @ w.T + 1), (length, start)
 
 
 def accumulators_stored(text: str) -> set[str]:

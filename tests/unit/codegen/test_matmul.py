@@ -1,15 +1,18 @@
 """Every element of a matmul is one fused chain over k: the same for any blocks, layout, ISA."""
 
 import ctypes
+import itertools
 import re
 from dataclasses import replace
 from typing import Any
 
+import llvmlite.binding as binding
 import numpy as np
 import pytest
 
-from tilewright.codegen.machine import assembly, llvm
-from tilewright.codegen.matmul import PARAMETERS, Matmul, require_matmul, workspace_bytes
+from tilewright.codegen.machine import assembly
+from tilewright.codegen.matmul import require_matmul
+from tilewright.codegen.matmul_plan import PARAMETERS, Matmul, workspace_bytes
 from tilewright.codegen.text import Module, Text
 from tilewright.target import ISAS, PORTABLE_CPUS, Target
 from tilewright.testing.chains import fma_chain
@@ -157,13 +160,44 @@ def test_few_rows_take_columns_as_they_are(size: tuple[int, int, int], isa: str)
             check(spec, *size, isa, m % 2 == 0)
 
 
+NARROW = [
+    ("FP16", "FP16"),
+    ("BF16", "BF16"),
+    ("INT8", "INT8"),
+    ("UINT8", "INT8"),
+    ("INT16", "INT16"),
+    ("FP32", "BF16"),
+    ("FP8E5M2", "FP16"),
+]
+
+
+@pytest.mark.parametrize("pair", NARROW)
+def test_few_rows_take_narrow_numbers_as_they_are(pair: tuple[str, str]) -> None:
+    for size, majors in itertools.product(
+        [(1, 40, 333), (4, 37, 131)], [("k", "n"), ("k", "k"), ("m", "n")]
+    ):
+        m, n, k = size
+        known = Matmul(*pair, *size, *majors, ldb=n if majors[1] == "n" else k)
+        check(known, *size, available_isas()[0], m == 1)
+        if m > 1:
+            check(replace(known, n=None, k=None, ldb=None), *size, available_isas()[0], True)
+
+
+def test_few_rows_of_narrow_numbers_are_not_packed_first() -> None:
+    for pair, major in itertools.product(NARROW, "nk"):
+        module = new_module(available_isas()[0])()
+        require_matmul(module, Matmul(*pair, 4, 64, 448, "k", major, ldb=448))
+        assert not re.search(r"tilewright\.(pack|group)\.", module.finish()), (pair, major)
+
+
 @pytest.mark.parametrize("start", range(1, 16, 5))
-def test_columns_that_begin_inside_a_line(start: int) -> None:
-    spec = Matmul("FP32", "FP32", 3, 20, 320, "k", "k", ldb=320)
-    c, a, b = operands(spec, 3, 20, 320)
-    memory = np.zeros(20 * 320 + 32, np.float32)
-    first = (-memory.ctypes.data // 4 + start) % 16
-    moved = memory[first : first + b.size].reshape(20, 320)
+@pytest.mark.parametrize(("dtype", "k"), [("FP32", 320), ("BF16", 576), ("INT8", 1088)])
+def test_columns_that_begin_inside_a_line(dtype: str, k: int, start: int) -> None:
+    spec = Matmul(dtype, dtype, 3, 20, k, "k", "k", ldb=k)
+    c, a, b = operands(spec, 3, 20, k)
+    memory = np.zeros(20 * k + 128, b.dtype)
+    first = (-memory.ctypes.data // b.itemsize + start) % (64 // b.itemsize)
+    moved = memory[first : first + b.size].reshape(20, k)
     moved[:] = b.T
     got = NativeMatmul(spec, available_isas()[0])(c.copy(), a, moved.T)
     assert same_bits(got, chain(np.zeros_like(c), a, b))
@@ -261,8 +295,8 @@ SPILLED = re.compile(r"%[xyz]mm\d+, -?\d*\(%rsp\)|st[rp]\s+q\d+.*\[sp")
 @pytest.mark.parametrize("name", WORDS_OF_ISA)
 def test_every_row_of_the_table_is_compiled_for_its_machine(name: str) -> None:
     """Also where this machine is none; sums stay in registers where those multiply and add."""
-    llvm().initialize_all_targets()
-    llvm().initialize_all_asmprinters()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
     module = Module(ISAS[name])
     symbol = require_matmul(module, Matmul("FP32", "FP32", 60, 192, 256, lda=256, ldb=192))
     text = Text(module, f"define void @entry({PARAMETERS}) #0")
