@@ -41,6 +41,9 @@ from tilewright.target import Isa, Target
 REGISTERED = (emit_control, emit_external, emit_meeting, emit_memory, emit_scalars, emit_ticks)
 """Modules that say how operations are written."""
 
+SYMBOL = "kernel"
+"""What the function is called in its object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -68,9 +71,7 @@ class Kernel:
         return compile_text(self.text, target)
 
 
-def emit_kernel(
-    function: Function, signature: Signature, target: Target, symbol: str = "kernel"
-) -> Kernel:
+def emit_kernel(function: Function, signature: Signature, target: Target) -> Kernel:
     """The kernel of a loop-level function whose parameters are those of `signature`, in order."""
     isa = target.instructions
     epilogues = find_epilogues(function.body)
@@ -83,7 +84,7 @@ def emit_kernel(
         ahead=fetched_ahead(function.body),
     )
     module = Module(isa)
-    header = f"define i32 @{symbol}(ptr %args, ptr %ctx) #0"
+    header = f"define i32 @{SYMBOL}(ptr %args, ptr %ctx) #0"
     emitter = Emitter(Text(module, header), shared)
     writer = KernelWriter(emitter, function, signature)
     writer.write()
@@ -92,7 +93,7 @@ def emit_kernel(
     externals = {name: kernel for kernel, name in shared.externals.items()}
     return Kernel(
         layout.plan() + module.finish(),
-        symbol,
+        SYMBOL,
         layout.size,
         shared.sites,
         work,

@@ -179,11 +179,9 @@ class Text:
         """End this block by a choice."""
         self.lines.append(f"br i1 {condition}, label %{yes}, label %{no}")
 
-    def integer(
-        self, operation: str, left: str | int, right: str | int, element: str = "i64"
-    ) -> str:
-        """An integer instruction; two plain numbers are computed now."""
-        return self.let(f"{operation} {element} {left}, {right}")
+    def integer(self, operation: str, left: str | int, right: str | int) -> str:
+        """An instruction on 64-bit integers."""
+        return self.let(f"{operation} i64 {left}, {right}")
 
     @contextmanager
     def loop(

@@ -71,8 +71,3 @@ class Device:
                 "PSUM", self.psum_partition_bytes, self.pmax, self.psum_bank_bytes
             ),
         }
-
-    @property
-    def is_multi_core(self) -> bool:
-        """True where one launch can be spread over several physical cores."""
-        return self.physical_cores > 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import operator
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import tilewright
@@ -395,6 +395,3 @@ def _fitting(view: _View | None, shape: Shape) -> _View | None:
     if view.valid_shape == shape:
         view = types.replace(view, valid_shape=None)
     return None if view == type(view)() else view
-
-
-TypeMaker = Callable[..., Type]

@@ -65,7 +65,6 @@ class InlineFunction(Callee, Source):
     captured: CapturedFunction
     names: Namespace
     evaluated: dict[str, Any] = field(default_factory=dict[str, Any])
-    in_program: bool = False
 
     def __call__(self, *arguments: Any) -> Any:
         """Expands the helper into what is being built, a trace included."""

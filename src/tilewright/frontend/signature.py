@@ -22,7 +22,7 @@ from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.core import Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ScalarType, Type
-from tilewright.source import SourceText, Span
+from tilewright.source import SourceText
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class SignatureReader:
         self,
         names: Namespace,
         source: SourceText,
-        parent: Span | None = None,
         *,
         evaluated: Mapping[str, Any] | None = None,
         param_types: Mapping[str, Type] | None = None,
@@ -58,7 +57,7 @@ class SignatureReader:
         self.scalars: dict[str, Value] = {}
         self.evaluated: Mapping[str, Any] = evaluated or {}
         self.param_types: Mapping[str, Type] = param_types or {}
-        self.types = TypeEvaluator(names, source, parent, scope=self.scalars, declare=declare)
+        self.types = TypeEvaluator(names, source, scope=self.scalars, declare=declare)
 
     def read(self, node: FunctionNode, *, skip: int = 0) -> Signature:
         """The signature of `node` without its first `skip` parameters (`self`)."""

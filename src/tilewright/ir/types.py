@@ -175,9 +175,9 @@ def row_major_strides(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-def buffer_of(shape: Shape, dtype: DType, space: MemorySpace = MemorySpace.DDR) -> BufferType:
-    """The dense row-major buffer type of `shape`."""
-    return BufferType(shape, dtype, row_major_strides(shape), space)
+def buffer_of(shape: Shape, dtype: DType) -> BufferType:
+    """The dense row-major buffer type of `shape`, in DDR."""
+    return BufferType(shape, dtype, row_major_strides(shape), MemorySpace.DDR)
 
 
 def is_static(shape: Shape) -> bool:

@@ -17,8 +17,6 @@ from tilewright.frontend.surface import OpName, OpNamespace, Word, surface_path
 from tilewright.frontend.vocabulary import DISTRIBUTED_ENUMS, ENUMS, PL, PLD, late_path
 from tilewright.ir.types import Type
 
-SURFACES = frozenset({"pl", "pld"})
-
 
 def render_value(value: Any) -> str | None:
     """Text that evaluates to `value` where only `pl` and `pld` are known; None without one.

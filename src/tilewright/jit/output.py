@@ -22,11 +22,11 @@ def directory_for(name: str, chosen: str | None) -> Path:
     return allocate_directory(name) if chosen is None else Path(chosen)
 
 
-def allocate_directory(name: str, parent: str | Path = "build_output") -> Path:
-    """A directory that no other compilation has; it is made now."""
+def allocate_directory(name: str) -> Path:
+    """A directory below `build_output` that no other compilation has; it is made now."""
     stamp = time.strftime("%Y%m%d_%H%M%S")
     while True:
-        path = Path(parent) / f"{name}_{stamp}_{os.getpid()}_{next(_numbers)}"
+        path = Path("build_output") / f"{name}_{stamp}_{os.getpid()}_{next(_numbers)}"
         try:
             path.mkdir(parents=True)
         except FileExistsError:

@@ -69,9 +69,9 @@ class Variant:
 class Specializer:
     """One request on its way from a graph to a program; it is what bodies may call."""
 
-    def __init__(self, graph: Graph, name: str | None = None) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.name = name or graph.entry.definition.name
+        self.name = graph.entry.definition.name
         self.functions: dict[str, Function] = {}
         self.externals: dict[str, Function] = {}
         self.variants: dict[tuple[int, str], Variant] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import FP16, INT32, INT64, UINT32
+from tilewright.dtypes import FP16, INT32, INT64
 from tilewright.errors import DTypeMismatch, IndexOutOfBounds, RankMismatch, ShapeMismatch
 from tilewright.ir.affine import Expr, as_expr
 from tilewright.ir.core import Value
@@ -31,8 +31,6 @@ from tilewright.ops.rules import (
 from tilewright.ops.sampling import EVERY, below, fails, sample, tensor, tile
 from tilewright.ops.shape import shape_of
 from tilewright.ops.words import Array
-
-INDEX_DTYPES = (INT32, INT64, UINT32)
 
 
 def require_indices(name: str, indices: Value) -> ShapedType:

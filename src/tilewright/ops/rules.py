@@ -268,11 +268,11 @@ def moved_type(type_: ShapedType, shape: Shape, dtype: DType, valid: Shape | Non
     return tensor_type(shape, dtype, valid)
 
 
-def placed_type(shape: Shape, dtype: DType, space: MemorySpace, valid: Shape | None = None) -> Type:
+def placed_type(shape: Shape, dtype: DType, space: MemorySpace) -> Type:
     """A fresh tensor in a global space, a fresh tile in any other."""
     if space in GLOBAL_SPACES:
-        return tensor_type(shape, dtype, valid)
-    return tile_type(require_static("tile", "shape", shape), dtype, space, valid)
+        return tensor_type(shape, dtype)
+    return tile_type(require_static("tile", "shape", shape), dtype, space)
 
 
 def with_valid(type_: Type, valid: Shape | None) -> Type:

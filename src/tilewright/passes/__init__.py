@@ -27,19 +27,17 @@ if TYPE_CHECKING:
         VerificationInstrument,
         VerificationMode,
     )
-
-
-_MANAGED = (
-    "IRProperty",
-    "IRPropertySet",
-    "Pass",
-    "PassManager",
-    "PassPipeline",
-    "create_function_pass",
-    "create_program_pass",
-    "run_verifier",
-    "verify_properties",
-)
+    from tilewright.passes.manager import (
+        IRProperty,
+        IRPropertySet,
+        Pass,
+        PassManager,
+        PassPipeline,
+        create_function_pass,
+        create_program_pass,
+        run_verifier,
+        verify_properties,
+    )
 
 
 __all__ = [
@@ -55,16 +53,25 @@ __all__ = [
     "DiagnosticPhase",
     "DiagnosticSeverity",
     "DumpInstrument",
+    "IRProperty",
+    "IRPropertySet",
     "Instrument",
+    "Pass",
     "PassContext",
+    "PassManager",
+    "PassPipeline",
     "ReportInstrument",
     "TimingInstrument",
     "VerificationInstrument",
     "VerificationLevel",
     "VerificationMode",
+    "create_function_pass",
+    "create_program_pass",
     "fit",
+    "run_verifier",
+    "verify_properties",
 ]
 
 __getattr__, __dir__ = late(
-    __name__, (*__all__, *_MANAGED), ("context", "instruments", "diagnostics", "fitting", "manager")
+    __name__, __all__, ("context", "instruments", "diagnostics", "fitting", "manager")
 )

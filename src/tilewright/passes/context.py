@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -63,12 +63,34 @@ DEFAULT_DISABLED = DiagnosticCheckSet([DiagnosticCheck.UnusedControlFlowResult])
 """What is switched off where nothing is said."""
 
 
+DIAGNOSTIC_SETTINGS: Mapping[str, type[Any]] = {
+    "verification_level": VerificationLevel,
+    "diagnostic_phase": DiagnosticPhase,
+    "disabled_diagnostics": DiagnosticCheckSet,
+}
+"""What explicit settings and a PassContext say of verification and diagnostics, and as what."""
+
+
+def diagnostic_setting(name: str, given: Any) -> Any:
+    """A setting as it is kept; raises TypeError for what it does not take."""
+    kind = DIAGNOSTIC_SETTINGS[name]
+    if given is None or isinstance(given, kind):
+        return given
+    try:
+        if kind is DiagnosticCheckSet:
+            return DiagnosticCheckSet([DiagnosticCheck(each) for each in given])
+        return kind(given)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {given!r}; a {kind.__name__} is accepted") from None
+
+
 @dataclass
 class PassContext:
     """Settings for every pipeline run inside `with PassContext(...):`. Contexts nest.
 
     `disabled_diagnostics`, `diagnostic_phase` and `verification_level` are None where the context
-    leaves the default.
+    leaves the default; a phase and a level may be given by their values, and the checks as any
+    iterable of them. Raises TypeError for what is neither.
     """
 
     instruments: list[Instrument] = field(default_factory=list["Instrument"])
@@ -78,23 +100,15 @@ class PassContext:
     memory_planner: Any = None
     runtime: Any = None
 
+    def __post_init__(self) -> None:
+        for name in DIAGNOSTIC_SETTINGS:
+            setattr(self, name, diagnostic_setting(name, getattr(self, name)))
+
     @staticmethod
     def current() -> PassContext | None:
         """The innermost active context of this thread, or None."""
         stack = _stack()
         return stack[-1] if stack else None
-
-    @property
-    def asks_for_diagnostics(self) -> bool:
-        """True when it has instruments or settings other than the defaults."""
-        return bool(self.instruments) or any(
-            setting is not None
-            for setting in (
-                self.verification_level,
-                self.diagnostic_phase,
-                self.disabled_diagnostics,
-            )
-        )
 
     def __enter__(self) -> PassContext:
         _stack().append(self)

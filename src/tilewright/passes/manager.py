@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tilewright.choices import OptimizationStrategy
 from tilewright.errors import VerificationError
 from tilewright.ir.core import Function, Program
 from tilewright.ir.rewrite import map_functions
-from tilewright.ir.verifier import (
-    DEFAULT_PROPERTIES,
-    IRProperty,
-    IRPropertySet,
-    verify,
-)
+from tilewright.ir.verifier import DEFAULT_PROPERTIES, IRPropertySet, verify
+from tilewright.ir.verifier import IRProperty as IRProperty
 from tilewright.passes import pipeline
 
-__all__ = [
-    "IRProperty",
-    "IRPropertySet",
-    "Pass",
-    "PassManager",
-    "PassPipeline",
-    "create_function_pass",
-    "create_program_pass",
-    "run_verifier",
-    "verify_properties",
-]
+
+Node = TypeVar("Node", Program, Function)
+
+
+def required(given: Any, kind: type[Node], what: str) -> Node:
+    """`given`, which `what` says the part of; raises TypeError unless it is of a kind."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{what} {given!r}, not a {kind.__name__}")
+    return given
 
 
 class Pass:
@@ -41,7 +36,8 @@ class Pass:
         return self.__name__
 
     def __call__(self, program: Program) -> Program:
-        return self._change(program)
+        changed = self._change(required(program, Program, f"pass {self.__name__} takes"))
+        return required(changed, Program, f"pass {self.__name__} gave")
 
     def __repr__(self) -> str:
         return f"<pass {self.__name__}>"
@@ -54,7 +50,12 @@ def create_program_pass(change: Callable[[Program], Program], name: str = "") ->
 
 def create_function_pass(change: Callable[[Function], Function], name: str = "") -> Pass:
     """A pass that changes each function on its own; callees are changed before their callers."""
-    return Pass(lambda program: map_functions(program, change), name or change.__name__)
+    title = name or change.__name__
+
+    def checked(function: Function) -> Function:
+        return required(change(function), Function, f"pass {title} gave")
+
+    return Pass(lambda program: map_functions(program, checked), title)
 
 
 def verify_properties(properties: IRPropertySet, program: Program, name: str = "") -> None:
@@ -83,13 +84,15 @@ class PassPipeline:
         self.passes: list[Pass] = []
 
     def add_pass(self, step: Pass) -> PassPipeline:
-        """Appends a pass; gives the pipeline."""
+        """Appends a pass; gives the pipeline. Raises TypeError for what cannot be called."""
+        if not callable(step):
+            raise TypeError(f"add_pass takes a pass, not {step!r}")
         self.passes.append(step)
         return self
 
     def run(self, program: Program) -> Program:
         """What the passes make of `program`, seen by the instruments of the active PassContext."""
-        return pipeline.run_watched(self.passes, program)
+        return pipeline.run_watched(self.passes, required(program, Program, "run takes"))
 
 
 class PassManager:
@@ -117,5 +120,6 @@ class PassManager:
     def run_passes(self, program: Program, entry: str | None = None) -> Program:
         """The loop-level program of `entry`: of `main`, or else of the last function, which
         nobody calls. Raises what lowering raises."""
+        required(program, Program, "run_passes takes")
         chosen = entry or ("main" if "main" in program.functions else [*program.functions][-1])
         return pipeline.lower(program, chosen)

@@ -151,7 +151,6 @@ class ElfImage:
     def _place(self) -> None:
         """Give every section its offset: executable pages, then read-only ones, then writable."""
         self._offsets: dict[int, int] = {}
-        self._thunks = 0
         end = self._place_group(len(self._slots) * _THUNK_SIZE, _EXEC)
         self._got = self._readonly = _round_up(end, _PAGE)
         end = self._place_group(self._got + 8 * len(self._slots), 0)

@@ -63,7 +63,6 @@ VARIANT = _words(
     "return_count",
     "returns_tuple",
 )
-VARIANT_SIZE = 8 * len(VARIANT)
 
 PARAM = _words(
     "kind",
@@ -156,7 +155,6 @@ PROCESS = _words(
     "state",  # Python's state of the main thread, while its kernel runs without the GIL
     *(f"exchange_{what}_{i}" for i in range(EXCHANGE_TYPES) for what in ("type", "table")),
 )
-PROCESS_SIZE = 8 * len(PROCESS)
 PROCESS_SYMBOL = "tilewright_process"
 ACTIONS_SYMBOL = "tilewright_actions"
 """By signal, what was done about it before its handler was ours."""

@@ -81,8 +81,6 @@ SYMBOLIC = (nki_tensor, ScalarPredicate)
 class NkiTypeSystem:
     """Which category a value belongs to; the highest category of two operands decides."""
 
-    ORDER = ("other", "scalar", "tile_index", "mask", "tensor")
-
     @staticmethod
     def category(value: object) -> str:
         """The category of one value."""

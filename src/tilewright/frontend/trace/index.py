@@ -448,6 +448,3 @@ class DynamicSlice:
 
     start: int | DynamicScalar
     size: int
-
-
-IndexBuilder = Callable[..., TileIndex]

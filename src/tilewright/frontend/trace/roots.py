@@ -69,11 +69,6 @@ class Root:
         self.serial = next(_serials)
 
     @property
-    def is_allocated(self) -> bool:
-        """True where the author says in which place it is."""
-        return bool(self.places)
-
-    @property
     def is_transferred(self) -> bool:
         """True where it holds what a transfer has brought."""
         return self.is_loaded and not self.is_written

@@ -98,7 +98,7 @@ class Positions:
         return total if self._is_full(total) else shape.broadcast_to(total, shape=self.extents)
 
 
-def index_tile(sema: Sema, index: TileIndex, mask: Any = None) -> Value:
+def index_tile(sema: Sema, index: TileIndex) -> Value:
     """An index object as an INT32 tile of its shape."""
     extents = index.shape if len(index.shape) > 1 else (1, *index.shape)
     positions = Positions(sema, extents)

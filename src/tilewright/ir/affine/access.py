@@ -86,11 +86,6 @@ class Access:
             (*inner.constraints, *(c.substitute(mapping) for c in outer.constraints)),
         )
 
-    def permute(self, order: Sequence[int]) -> Access:
-        """The same elements with the dims in another order: new dim k is old dim `order[k]`."""
-        domain = tuple(self.domain[k] for k in order)
-        return Access(self.map, domain, tuple(self.dims[k] for k in order), self.constraints)
-
     def drop_dims(self, axes: Sequence[int], at: Operand = 0) -> Access:
         """The dims in `axes` fixed `at` one index: what an integer subscript does."""
         kept = [k for k in range(len(self.dims)) if k not in axes]
