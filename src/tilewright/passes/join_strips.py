@@ -26,16 +26,16 @@ Before::
 
 After::
 
-    for j in pl.parallel(0, 256, 64):
-        total = pl.loop.alloc(shape=[64], dtype=pl.FP32)
-        for c in pl.loop.lanes(64):
+    for j in pl.parallel(0, 256, 128):
+        total = pl.loop.alloc(shape=[128], dtype=pl.FP32)
+        for c in pl.loop.lanes(128):
             pl.loop.store(total, [c], 0.0)
         for r in pl.range(64):
-            for c_1 in pl.loop.lanes(64):
+            for c_1 in pl.loop.lanes(128):
                 old = pl.loop.load(total, [c_1])
                 s = pl.loop.load(x, [r, j + c_1])
                 pl.loop.store(total, [c_1], old + s)
-        for c_2 in pl.loop.lanes(64):
+        for c_2 in pl.loop.lanes(128):
             s_1 = j + c_2
             s_2 = pl.loop.load(total, [c_2])
             pl.loop.store(out, [s_1], s_2)
@@ -60,11 +60,11 @@ from tilewright.ops.extents import expr_of
 from tilewright.ops.touches import counts, indices_of, is_pure
 from tilewright.passes.loops import exact_trip, rewritten
 
-STRIP_BYTES = 4096
-"""What memory foresees of a row: a page."""
+STRIP_BYTES = 8192
+"""What memory foresees of a row is a page; of two, one is on its way while one is read."""
 
 SCRATCH_BYTES = 1 << 17
-LEAST_STRIPS = 4
+LEAST_STRIPS = 2
 """Strips that are left for threads to share."""
 
 KINDS = (ForKind.Sequential, ForKind.Parallel, ForKind.Lanes)
