@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from pathlib import Path
@@ -59,8 +60,9 @@ def test_p002_every_legacy_platform_selects_the_artifact_of_its_target() -> None
 def test_p003_p083_the_defaults_warn_about_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        config = RunConfig()
-    assert config.platform == "a2a3sim" and config.dump_level is PassDumpLevel.NONE
+        config = dataclasses.replace(RunConfig(), device_id=0)
+    assert config == RunConfig() and config.platform == "a2a3sim"
+    assert config.dump_level is PassDumpLevel.NONE
     assert config.strategy is OptimizationStrategy.Default
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -14,10 +14,12 @@ from tilewright.dataclass import dataclass
 from tilewright.jit._source import holds
 from tilewright.passes.context import (
     DEFAULT_DISABLED,
+    DIAGNOSTIC_SETTINGS,
     DiagnosticCheckSet,
     DiagnosticPhase,
     PassContext,
     VerificationLevel,
+    diagnostic_setting,
     on_context_change,
 )
 from tilewright.runtime import process
@@ -139,9 +141,12 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
     if config.execution not in EXECUTIONS:
         raise ValueError(f"execution={config.execution!r}: {', '.join(EXECUTIONS)} are accepted")
     require_config("cache_config", config.cache_config)
+    diagnostic: dict[str, Any] = {
+        name: diagnostic_setting(name, getattr(config, name)) for name in DIAGNOSTIC_SETTINGS
+    }
     context = PassContext.current()
     if context is not None:
-        _require_agreement(config, context)
+        _require_agreement(config, diagnostic, context)
     assert config.backend_type is not None and config.execution_mode is not None
     options = CompileOptions(
         backend=config.backend_type,
@@ -160,9 +165,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         or settings.COMPILE_PROFILING.read()
         or CompileProfiler.current() is not None,
         output_dir=_output_dir(config),
-        verification_level=config.verification_level,
-        diagnostic_phase=config.diagnostic_phase,
-        disabled_diagnostics=config.disabled_diagnostics,
+        **diagnostic,
     )
     return replace(options, fresh=_fresh_reason(options, context))
 
@@ -237,13 +240,13 @@ def _asks_for_diagnostics(context: PassContext) -> bool:
     )
 
 
-def _require_agreement(config: RunConfig, context: PassContext) -> None:
+def _require_agreement(
+    config: RunConfig, diagnostic: Mapping[str, Any], context: PassContext
+) -> None:
     default_runtime = RunConfig().runtime
     pairs = (
         ("memory_planner", config.memory_planner, context.memory_planner),
-        ("verification_level", config.verification_level, context.verification_level),
-        ("diagnostic_phase", config.diagnostic_phase, context.diagnostic_phase),
-        ("disabled_diagnostics", config.disabled_diagnostics, context.disabled_diagnostics),
+        *((name, given, getattr(context, name)) for name, given in diagnostic.items()),
         (
             "runtime",
             None if config.runtime is default_runtime else config.runtime,

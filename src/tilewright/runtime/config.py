@@ -145,7 +145,8 @@ class RunConfig:
         self._check_ring("ring_task_window", 4)
         self._check_ring("ring_heap", 1024)
         backend, mode = PLATFORMS["a2a3sim"]
-        if self.platform is not None:
+        named = (self.backend_type, self.execution_mode)
+        if self.platform is not None and PLATFORMS.get(self.platform) != named:
             backend, mode = resolve_platform(self.platform)
         self.backend_type = self.backend_type or self.arch or backend
         self.execution_mode = self.execution_mode or mode

@@ -11,7 +11,13 @@ import pytest
 import tilewright.language as pl
 from tilewright import ir, passes
 from tilewright.errors import VerificationError
-from tilewright.passes import DiagnosticCheck, DiagnosticCheckSet, DiagnosticPhase
+from tilewright.passes import (
+    DiagnosticCheck,
+    DiagnosticCheckSet,
+    DiagnosticPhase,
+    PassContext,
+    VerificationLevel,
+)
 
 HEAD = "x: pl.Tensor[[16, 64], pl.FP32], o: pl.Out[pl.Tensor[[16, 64], pl.FP32]]"
 
@@ -426,3 +432,38 @@ def test_a_set_of_properties_grows_and_shrinks() -> None:
     assert given.contains(passes.IRProperty.SSAForm) and len(given) == 1
     given.remove(passes.IRProperty.SSAForm)
     assert given == passes.IRPropertySet() != passes.DiagnosticCheckSet()
+
+
+# ---- Settings ------------------------------------------------------------------------------------
+
+
+def with_context(**options: Any) -> None:
+    with PassContext([], **options):
+        ir.compile(kernel("o[:] = x"))
+
+
+def with_options(**options: Any) -> None:
+    ir.compile(kernel("o[:] = x"), **options)
+
+
+@pytest.mark.parametrize("use", [with_context, with_options])
+@pytest.mark.parametrize(
+    ("option", "good", "bad"),
+    [
+        ("diagnostic_phase", "none", "early"),
+        ("verification_level", "roundtrip", 3),
+        ("disabled_diagnostics", ["UnusedVariable"], "UnusedVariable"),
+        ("disabled_diagnostics", {DiagnosticCheck.UnusedVariable}, 3),
+    ],
+)
+def test_settings_are_members_or_what_stands_for_them(
+    use: Any, option: str, good: Any, bad: Any
+) -> None:
+    use(**{option: good})
+    with pytest.raises(TypeError, match=f"{option} is {bad!r}; a "):
+        use(**{option: bad})
+
+
+def test_a_level_given_by_its_value_is_that_level() -> None:
+    level: Any = "roundtrip"
+    assert PassContext([], level).verification_level is VerificationLevel.ROUNDTRIP
