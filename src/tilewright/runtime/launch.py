@@ -134,20 +134,27 @@ def run_portably(code: Code, words: int, context: Context, estimate: float) -> i
 
 
 def run_interruptibly(kernel: Callable[[], int], context: Context) -> int:
-    """Run on another thread while this one, the main one, keeps handling signals."""
+    """Run on another thread while this one, the main one, keeps handling signals.
+
+    A signal may come while that thread is started. Who takes the turn decides: the thread, which
+    then runs the kernel to its end, or who called, and then it never runs.
+    """
     status: list[int] = []
     done = threading.Event()  # an interrupted Thread.join takes the thread for finished
+    turn = threading.Lock()
 
     def work() -> None:
-        status.append(kernel())
-        done.set()
+        if turn.acquire(blocking=False):
+            status.append(kernel())
+            done.set()
 
-    threading.Thread(target=work, daemon=True).start()
     try:
+        threading.Thread(target=work, daemon=True).start()
         done.wait()
     except BaseException as error:
         context.cancel()
-        done.wait()
+        if not turn.acquire(blocking=False):
+            done.wait()
         context.clear_cancel()
         if isinstance(error, KeyboardInterrupt):
             raise CancelledError("interrupted; outputs may be partly written") from None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from moments import pressed
+from moments import PATIENCE, pressed
 from tilewright import dtypes, errors
 from tilewright.abi import UNBOUNDED, Fault, Manifest, Site, tensor
+from tilewright.runtime import launch
 from unit.runtime.native_kernels import (
     arena_text,
     endless_text,
@@ -116,6 +119,32 @@ def test_a_handler_of_the_program_decides_what_is_raised() -> None:
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_control_c_while_the_thread_of_a_kernel_starts(
+    monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    begun, asked, ended = threading.Event(), threading.Event(), threading.Event()
+    context: Any = SimpleNamespace(cancel=asked.set, clear_cancel=asked.clear)
+    start = threading.Thread.start
+
+    def kernel() -> int:
+        begun.set()
+        asked.wait(PATIENCE)
+        ended.set()
+        return 0
+
+    def interrupted(thread: threading.Thread) -> None:
+        if runs:
+            start(thread)
+            assert begun.wait(PATIENCE)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(errors.CancelledError, match="partly written"):
+        launch.run_interruptibly(kernel, context)
+    assert ended.is_set() == runs and not asked.is_set()
 
 
 def test_a_kernel_runs_again_after_an_interruption() -> None:
