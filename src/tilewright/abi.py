@@ -436,6 +436,13 @@ class Fault(IntEnum):
     NO_SUCH_RANK = 24  # values: given, how many there are
     NOT_AS_REQUIRED = 25  # values: those that the manifest's text for the op speaks of
     ZERO_STEP = 26
+    # of kernels in C++ with several sides; values: a side that waits, for which pipe or event
+    NO_OTHER_SIDE = 27
+    SIDES_PUSH = 28
+    SIDES_POP = 29
+    SIDES_EVENT = 30
+    SIDES_MEET = 31
+    TILE_MISMATCH = 32  # values: bytes that were pushed, bytes to pop
 
 
 def fault_name(status: int) -> str:
@@ -451,7 +458,8 @@ class ExternalKernel:
     """Function `function` of the C++ file `source`; `params` are the C++ types of its parameters.
 
     A kernel refers to it by an undefined symbol. `contents` is the digest of the sources that it
-    was built from, `library` the key under which what was built is kept.
+    was built from, `library` the key under which what was built is kept. With a `cube`, it is the
+    vector side of a mixed kernel, of which `cube` is the other side.
     """
 
     function: str
@@ -460,13 +468,15 @@ class ExternalKernel:
     include_dirs: tuple[str, ...] = ()
     contents: str = ""
     library: str = ""
+    cube: ExternalKernel | None = None
 
     @staticmethod
     def from_json(data: Sequence[Any]) -> ExternalKernel:
         """The inverse of `dataclasses.astuple`."""
-        function, source, params, include_dirs, contents, library = data
+        function, source, params, include_dirs, contents, library, cube = data
+        other = None if cube is None else ExternalKernel.from_json(cube)
         return ExternalKernel(
-            function, source, tuple(params), tuple(include_dirs), contents, library
+            function, source, tuple(params), tuple(include_dirs), contents, library, other
         )
 
 

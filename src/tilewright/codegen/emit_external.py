@@ -19,7 +19,7 @@ def emit_external(e: Emitter, op: Operation) -> None:
     """The call; a fault of the kernel is one of ours, at the line of the call."""
     values = [value for value, _ in external.arguments(op)]
     words: list[Num] = [word(e, value) for value in values]
-    args = frame(e, [*words, op.attrs["lane"], op.attrs["lanes"]])
+    args = frame(e, [*words, *external.around(op)])
     symbol = e.shared.external_symbol(external.external_kernel(op))
     e.module.require(symbol, lambda module: f"declare i32 @{symbol}(ptr, ptr)")
     status = e.text.let(f"call i32 @{symbol}(ptr {args}, ptr %ctx)")

@@ -37,9 +37,9 @@ class _Tensor(ctypes.Structure):
 
 
 def run(
-    kernel: ExternalKernel, dtypes: Sequence[DType], lanes: tuple[int, int], args: Sequence[Any]
+    kernel: ExternalKernel, dtypes: Sequence[DType], around: Sequence[int], args: Sequence[Any]
 ) -> None:
-    """Calls a kernel, as lane `lanes[0]` of `lanes[1]`, with arrays and scalars of `dtypes`.
+    """Calls a kernel with arrays and scalars of `dtypes`; `around` are the words after theirs.
 
     Arrays of parameters that are not const are written in place; inputs that share memory with them
     are copied first. Raises the faults that the kernel reports, and what `prepare` raises.
@@ -52,7 +52,7 @@ def run(
         else encode_scalar(given, dtype)
         for given, param, dtype in zip(args, kernel.params, dtypes, strict=True)
     ]
-    passed = (ctypes.c_uint64 * (len(words) + 2))(*words, *lanes)
+    passed = (ctypes.c_uint64 * (len(words) + len(around)))(*words, *around)
     context = (ctypes.c_char * CTX_SIZE)()
     entry = _ENTRY(address_of(prepare(kernel)))
     status = entry(ctypes.addressof(passed), ctypes.addressof(context))

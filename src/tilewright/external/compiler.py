@@ -24,6 +24,7 @@ FLAGS = (
     "-ffp-contract=off",  # a * b + c rounds twice, as it does in the language
     "-fPIC",
     "-shared",
+    "-pthread",
     "-fvisibility=hidden",
 )
 SHOWN_LINES = 40

@@ -18,7 +18,7 @@ from tilewright.cache.machine import machine_identity
 from tilewright.errors import ToolchainError
 from tilewright.external.compiler import FLAGS, INCLUDE, Compiler, require_compiler
 from tilewright.external.sources import watched
-from tilewright.external.wrapper import ENTRY, wrap
+from tilewright.external.wrapper import CUBE, ENTRY, wrap
 from tilewright.hashes import blake
 from tilewright.locks import make_lock
 
@@ -34,7 +34,7 @@ def prepare(kernel: ExternalKernel) -> ExternalKernel:
 
     Raises CompilerMissing, HeaderMissing, ExternalSourceRefused; ValueError without a source.
     """
-    contents = watched(kernel.source, kernel.include_dirs).digest
+    contents = _contents(kernel)
     found = _prepared.get((kernel, contents))
     if found is None:
         with _lock:
@@ -42,8 +42,15 @@ def prepare(kernel: ExternalKernel) -> ExternalKernel:
     return found
 
 
+def _contents(kernel: ExternalKernel) -> str:
+    cube = "" if kernel.cube is None else _contents(kernel.cube)
+    return watched(kernel.source, kernel.include_dirs).digest + cube
+
+
 def _prepare(kernel: ExternalKernel, contents: str) -> ExternalKernel:
     compiler = require_compiler(kernel)
+    if kernel.cube is not None:
+        kernel = replace(kernel, cube=prepare(kernel.cube))
     parts = _parts(kernel, contents, compiler)
     digest = blake(repr(parts).encode()).hexdigest()
     if digest not in _loaded:
@@ -61,12 +68,14 @@ def _parts(kernel: ExternalKernel, contents: str, compiler: Compiler) -> Parts:
         ("compiler", compiler.identity),
         ("flags", " ".join(FLAGS)),
         ("machine", machine_identity()),
+        ("cube side", kernel.cube.library if kernel.cube else ""),
     )
 
 
 @cache
 def _header_digest() -> str:
-    return blake((INCLUDE / "tilewright.h").read_bytes()).hexdigest()
+    headers = sorted(INCLUDE.glob("*.h"))
+    return blake(b"".join(header.read_bytes() for header in headers)).hexdigest()
 
 
 def _obtain(digest: str, parts: Parts, kernel: ExternalKernel, compiler: Compiler) -> bytes:
@@ -113,6 +122,9 @@ def address_of(kernel: ExternalKernel) -> int:
             if found is None:
                 return address_of(_rebuilt(kernel))
             _loaded[kernel.library] = _load(kernel.library, found.payloads["library"])
+        if kernel.cube is not None:
+            cube = ctypes.c_void_p.in_dll(_loaded[kernel.library], CUBE)
+            cube.value = address_of(kernel.cube)
     entry = getattr(_loaded[kernel.library], ENTRY)
     address = ctypes.cast(entry, ctypes.c_void_p).value
     assert address is not None

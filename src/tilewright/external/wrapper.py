@@ -5,16 +5,26 @@ from __future__ import annotations
 from tilewright.abi import ExternalKernel
 
 ENTRY = "tw_entry"
+CUBE = "tw_cube"
+"""Where the vector side of a mixed kernel is told the entry of the other one."""
 
 
 def wrap(kernel: ExternalKernel) -> str:
     """The text that includes the source of a kernel and gives it an entry."""
     name = kernel.function
     params = "".join(f", {param}" for param in kernel.params)
+    count = len(kernel.params)
+    sides = '#include "tilewright_sides.h"\n' if kernel.cube else ""
+    cube = f'extern "C" TW_EXPORT tw_side_entry *{CUBE} = nullptr;\n' if kernel.cube else ""
+    enter = (
+        f"enter_sides<{count}>(args, ctx, {CUBE}, "
+        if kernel.cube
+        else f"enter<{count}>(args, ctx, "
+    )
     wanted = f"{name}({', '.join(kernel.params)}), as the kernel is declared in Python"
     return f"""\
 #include "tilewright.h"
-#include "{_quoted(kernel.source)}"
+{sides}#include "{_quoted(kernel.source)}"
 namespace {{
 struct TwKernel_ {{
     template <class... A> auto operator()(A... a) const -> decltype({name}(a...)) {{
@@ -24,8 +34,10 @@ struct TwKernel_ {{
 }} // namespace
 static_assert(tw::takes<TwKernel_{params}> || tw::is_plain<TwKernel_>,
               "there must be a function {wanted}");
-extern "C" TW_EXPORT int32_t {ENTRY}(const uint64_t *args, tw_ctx *ctx) {{
-    return tw::call<TwKernel_{params}>(args, ctx, std::make_index_sequence<{len(kernel.params)}>());
+{cube}extern "C" TW_EXPORT int32_t {ENTRY}(const uint64_t *args, tw_ctx *ctx) {{
+    return tw::{enter}[](const uint64_t *words, tw_ctx *own) {{
+        return tw::call<TwKernel_{params}>(words, own, std::make_index_sequence<{count}>());
+    }});
 }}
 """
 

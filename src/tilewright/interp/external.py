@@ -15,15 +15,15 @@ from tilewright.ops import external
 
 @handles(external.body)
 def emit_body(e: Emitter, op: Operation) -> None:
-    """The kernels of the function on its parameters, which they write in place."""
-    for attrs in external.kernels_of(e.function):
-        params = e.function.params
-        count = len(e.written_params())
-        places: tuple[int, ...] = attrs["places"]
-        given = [params[place] for place in places]
-        operands = (tuple(given[:count]), tuple(given[count:]))
-        call = Operation(external.kernel, operands, attrs, (), (), op.span)
-        emit_run(e, call, [e.name(value) for value in params])
+    """The kernel of the function on its parameters, which it writes in place."""
+    attrs = external.kernel_of(e.function)
+    params = e.function.params
+    count = len(e.written_params())
+    places: tuple[int, ...] = attrs["places"]
+    given = [params[place] for place in places]
+    operands = (tuple(given[:count]), tuple(given[count:]))
+    call = Operation(external.kernel, operands, attrs, (), (), op.span)
+    emit_run(e, call, [e.name(value) for value in params])
 
 
 @handles(external.kernel)
@@ -46,8 +46,8 @@ def emit_on_buffers(e: Emitter, op: Operation) -> None:
 def emit_run(e: Emitter, op: Operation, args: Sequence[str]) -> None:
     """The call; `args` are the texts of all arguments, in the order of the parameters."""
     dtypes = [external.scalar_dtype(value.type) for value, _ in external.arguments(op)]
-    lanes = (op.attrs["lane"], op.attrs["lanes"])
-    call: Any = partial(libraries.run, external.external_kernel(op), dtypes, lanes)
+    around = external.around(op)
+    call: Any = partial(libraries.run, external.external_kernel(op), dtypes, around)
     e.text.line(f"{e.text.constant(call, 'f')}({tuple_text(args)})")
 
 

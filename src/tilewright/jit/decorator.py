@@ -528,8 +528,9 @@ class Jit:
     ) -> Callable[[Any], JITFunction]:
         """A kernel written in C++; the decorated function gives its signature, its body is `...`.
 
-        `core_type` is "aiv" or "aic", with `source`, or "mixed", with both others, which run one
-        after the other. With `dual_aiv_dispatch` the vector source runs once for each of two lanes.
+        `core_type` is "aiv" or "aic", with `source`, or "mixed", with both others: sides that take
+        turns and may wait for each other (`tilewright.h` says how). With `dual_aiv_dispatch` the
+        vector source runs once for each of two lanes.
         Relative paths, those of `include_dirs` too, count from the defining file. Raises ValueError
         for sources that are missing.
         """

@@ -133,13 +133,10 @@ def _alone(
 
 def source_contents(program: Program) -> str:
     """Digests of the files of its functions in C++, as they are now."""
-    kernels = (
-        attrs
-        for function in program.functions.values()
-        if external.is_external(function)
-        for attrs in external.kernels_of(function)
-    )
-    return " ".join(watched(k["source"], k["include_dirs"]).digest for k in kernels)
+    functions = filter(external.is_external, program.functions.values())
+    kernels = map(external.kernel_of, functions)
+    sources = ((s, k["include_dirs"]) for k in kernels for s in (k["cube"], k["source"]) if s)
+    return " ".join(watched(*source).digest for source in sources)
 
 
 def _several(program: Program, entry: str, options: CompileOptions, reason: str) -> CompiledProgram:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.abi import ExternalKernel
@@ -51,13 +52,15 @@ def kernel(
     source: str,
     include_dirs: tuple[str, ...] = (),
     places: tuple[int, ...] = (),
-    lane: int = 0,
+    cube: str = "",
     lanes: int = 1,
 ) -> Any:
     """Calls C++ function `function` of file `source`; gives the new version of each of `written`.
 
     Its parameter `places[k]` is entry k of `written`, followed by `read`: tensors, tiles and
-    scalars. The kernel is told that it is lane `lane` of `lanes`.
+    scalars. It is called for each of `lanes` lanes. With a file `cube` these are the vector side of
+    a mixed kernel: the function of that name in `cube` is the other side, and they can wait for
+    each other.
     """
     ...
 
@@ -71,7 +74,7 @@ def kernel_type(
     source: str,
     include_dirs: tuple[str, ...],
     places: tuple[int, ...],
-    lane: int,
+    cube: str,
     lanes: int,
 ) -> tuple[Type, ...]:
     return tuple(value.type for value in written)
@@ -86,7 +89,7 @@ def on_buffers(
     source: str,
     include_dirs: tuple[str, ...] = (),
     places: tuple[int, ...] = (),
-    lane: int = 0,
+    cube: str = "",
     lanes: int = 1,
 ) -> None:
     """`external.kernel` on buffers and scalars: `written` and `read` share no memory."""
@@ -101,7 +104,7 @@ def on_buffers_type(
     source: str,
     include_dirs: tuple[str, ...],
     places: tuple[int, ...],
-    lane: int,
+    cube: str,
     lanes: int,
 ) -> None: ...
 
@@ -114,11 +117,17 @@ def arguments(operation: Operation) -> list[tuple[Value, bool]]:
     return [by_place[place] for place in range(len(given))]
 
 
+def around(operation: Operation) -> tuple[int, ...]:
+    """The words after those of the parameters: lane, lanes, side, sides; see `tw_word`."""
+    return (0, operation.attrs["lanes"], 0, 0)
+
+
 def external_kernel(operation: Operation) -> ExternalKernel:
     """What an operation calls, with the C++ types of its parameters."""
-    params = (_cpp_type(value.type, is_written) for value, is_written in arguments(operation))
+    params = tuple([_cpp_type(value.type, written) for value, written in arguments(operation)])
     a = operation.attrs
-    return ExternalKernel(a["function"], a["source"], tuple(params), a["include_dirs"])
+    one = ExternalKernel(a["function"], a["source"], params, a["include_dirs"])
+    return replace(one, cube=replace(one, source=a["cube"])) if a["cube"] else one
 
 
 def _cpp_type(type_: Type, is_written: bool) -> str:
@@ -138,22 +147,21 @@ def is_external(function: Function) -> bool:
     return any(operation.opdef is body for operation in function.body.ops)
 
 
-def kernels_of(function: Function) -> list[dict[str, Any]]:
-    """The kernels of a function in C++, as attributes of `kernel`, in the order in which they run.
+def kernel_of(function: Function) -> dict[str, Any]:
+    """The kernel of a function in C++, as attributes of `kernel`.
 
-    A mixed function has two sources, for its cube and its vector core, which run one after the
-    other; with `vector_lanes` the second runs once for each lane.
+    A mixed function has two sources, for its cube and its vector core. With `vector_lanes` the
+    vector source runs for each lane.
     """
     written = [k for k, way in enumerate(function.directions) if way is not ParamDirection.In]
     read = [k for k, way in enumerate(function.directions) if way is ParamDirection.In]
     attrs = function.attrs
-    common = {
+    sources = attrs["external_source"], attrs.get("vector_source")
+    return {
         "function": attrs.get("external_name", function.name),
+        "source": sources[1] or sources[0],
         "include_dirs": tuple(attrs.get("include_dirs", ())),
         "places": (*written, *read),
+        "cube": sources[0] if sources[1] else "",
+        "lanes": VECTOR_LANES if attrs.get("vector_lanes") else 1,
     }
-    vector = attrs.get("vector_source")
-    lanes = VECTOR_LANES if attrs.get("vector_lanes") else 1
-    cube = [{**common, "source": attrs["external_source"], "lane": 0, "lanes": 1}] if vector else []
-    last = {**common, "source": vector or attrs["external_source"], "lanes": lanes}
-    return [*cube, *({**last, "lane": lane} for lane in range(lanes))]

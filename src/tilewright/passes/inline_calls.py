@@ -218,19 +218,19 @@ class Inliner(Cloner):
             self.bind(old, new)
 
     def call_external(self, op: Operation) -> None:
-        """The kernels of a function in C++, at the line of its call."""
+        """The kernel of a function in C++, at the line of its call."""
         function = self.program[self.active[-1]]
-        for attrs in external.kernels_of(function):
-            places: tuple[int, ...] = attrs["places"]
-            params = [function.params[place] for place in places]
-            given = tuple(map(self.value, params))
-            count = sum(way is not ParamDirection.In for way in function.directions)
-            operands = (given[:count], given[count:])
-            span = self.call_span or op.span
-            call = self.builder.emit(external.kernel, operands, attrs, span=span)
-            for param, result in zip(params, call.results):
-                result.name = param.name
-                self.mapping[param] = result
+        attrs = external.kernel_of(function)
+        places: tuple[int, ...] = attrs["places"]
+        params = [function.params[place] for place in places]
+        given = tuple(map(self.value, params))
+        count = sum(way is not ParamDirection.In for way in function.directions)
+        operands = (given[:count], given[count:])
+        span = self.call_span or op.span
+        call = self.builder.emit(external.kernel, operands, attrs, span=span)
+        for param, result in zip(params, call.results):
+            result.name = param.name
+            self.mapping[param] = result
 
     def callee(self, op: Operation) -> Function:
         """The function that `op` calls; raises UnsupportedFeatureError when it is recursive."""

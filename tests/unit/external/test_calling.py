@@ -22,8 +22,8 @@ SCALE_PARAMS = ("tw::Tensor<const float, 2>", "tw::Tensor<float, 2>", "float")
 def call(
     source: str, params: tuple[str, ...], dtypes: list[DType], *args: Any, **more: Any
 ) -> None:
-    lanes = more.pop("lanes", (0, 1))
-    run(ExternalKernel(more.get("name", "f"), source, params), dtypes, lanes, args)
+    around = (0, more.pop("lanes", 1), 0, 0)
+    run(ExternalKernel(more.get("name", "f"), source, params), dtypes, around, args)
 
 
 def test_strides_of_every_kind_arrive(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_kernel_knows_its_lane(tmp_path: Path) -> None:
     text = (
         '#include "tilewright.h"\n'
         "void f(tw::Tensor<int64_t, 1> out, tw::Context c) {\n"
-        "    out(0) = c.lane;\n    out(1) = c.lanes;\n}\n"
+        "    out(c.lane) = 10 * c.lanes + c.lane;\n}\n"
     )
     out = np.zeros(2, np.int64)
-    call(write(tmp_path, text), ("tw::Tensor<int64_t, 1>",), [INDEX], out, lanes=(1, 2))
-    assert list(out) == [1, 2]
+    call(write(tmp_path, text), ("tw::Tensor<int64_t, 1>",), [INDEX], out, lanes=2)
+    assert list(out) == [20, 21]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,8 @@ def test_a_damaged_entry_is_built_anew(
 
 def test_libraries_survive_as_data() -> None:
     kernel = ExternalKernel("f", "f.cpp", PARAMS, ("include",), "c", "l")
-    listed = [kernel.function, kernel.source, [*PARAMS], ["include"], "c", "l"]
-    assert ExternalKernel.from_json(listed) == kernel == replace(kernel)
+    for each in (kernel, replace(kernel, source="vector.cpp", cube=kernel)):
+        assert ExternalKernel.from_json(json.loads(json.dumps(astuple(each)))) == each
 
 
 PROCESS = """

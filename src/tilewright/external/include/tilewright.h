@@ -23,8 +23,11 @@
  *
  * Without templates, a kernel is `int32_t name(const uint64_t *args, tw_ctx *ctx)`. There is one
  * word in `args` for each parameter: the address of a tw_tensor, or a scalar: integers
- * sign-extended, floats as their own bits in the low bytes; then come the lane and the number of
- * lanes. The same kernel may run on several threads at once, with other arguments.
+ * sign-extended, floats as their own bits in the low bytes; then come those of `tw_word`. The same
+ * kernel may run on several threads at once, with other arguments.
+ *
+ * The sides of a mixed kernel, its cube core and its vector lanes, take turns: one runs until it
+ * ends, or waits for another one; the cube core is the first. They talk through their tw::Context.
  */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H
@@ -71,8 +74,30 @@ enum tw_status {
     TW_SHAPE_MISMATCH = 18, /* values: given, expected */
     TW_ASSERTION = 19,
     TW_EXTERNAL_STATUS = 22, /* values: what the kernel returned */
-    TW_EXTERNAL_EXCEPTION = 23
+    TW_EXTERNAL_EXCEPTION = 23,
+    TW_NO_OTHER_SIDE = 27,
+    TW_SIDES_PUSH = 28, /* values: a side that waits, for which pipe, its slots */
+    TW_SIDES_POP = 29,  /* values: a side that waits, for which pipe */
+    TW_SIDES_EVENT = 30, /* values: a side that waits, for which event */
+    TW_SIDES_MEET = 31,  /* values: a side that waits */
+    TW_TILE_MISMATCH = 32 /* values: bytes that were pushed, bytes to pop */
 };
+
+/* The words after those of the parameters. */
+enum tw_word { TW_LANE, TW_LANES, TW_SIDE, TW_SIDES, TW_WORDS };
+
+typedef int32_t tw_side_entry(const uint64_t *args, tw_ctx *ctx);
+
+/* What one side of a mixed kernel does with the others; each gives a status. */
+typedef struct tw_sides {
+    int32_t (*push)(struct tw_sides *, int64_t side, int64_t pipe, const void *, int64_t bytes);
+    int32_t (*pop)(struct tw_sides *, int64_t side, int64_t pipe, int64_t lane, void *,
+                   int64_t bytes);
+    int32_t (*set_slots)(struct tw_sides *, int64_t pipe, int64_t slots);
+    int32_t (*set_event)(struct tw_sides *, int64_t side, int64_t event);
+    int32_t (*wait_event)(struct tw_sides *, int64_t side, int64_t event);
+    int32_t (*meet)(struct tw_sides *, int64_t side);
+} tw_sides;
 
 /* Reports a fault; `return tw_fault(...)` ends the kernel with it. */
 static inline int32_t tw_fault(tw_ctx *ctx, int32_t code, int64_t v0 = 0, int64_t v1 = 0,
@@ -189,10 +214,36 @@ template <class T, int R> class Tensor {
     const int64_t *shape_, *strides_;
 };
 
-/* Where the kernel runs: lane `lane` of `lanes`, one after the other. */
+/* Ends a side whose wait will never be over. */
+struct Stopped {
+    int32_t status;
+};
+
+/* Where the kernel runs: lane `lane` of `lanes`. Side 0 of a mixed kernel is the cube core, and
+ * lane n is side 1 + n.
+ *
+ * A pipe is a ring of tiles in each direction for each lane, of 8 slots or as many as `set_slots`
+ * says. `push` copies `count` elements into it and waits while it is full: on the cube core into
+ * that of every lane. `pop` copies the oldest tile out, which must be as long, and gives its slot
+ * back: on the cube core that of lane `from`. `wait_event` takes what `set_event` of the other side
+ * has set, the cube core what every lane has. `meet` waits until all sides are there. What nobody
+ * will ever do any more is waited for in vain: a Deadlock. */
 struct Context {
     tw_ctx *raw;
-    int64_t lane, lanes;
+    int64_t lane, lanes, side;
+    tw_sides *sides;
+
+    template <class T> void push(const T *tile, int64_t count, int64_t pipe = 0) const {
+        go_on(all()->push(sides, side, pipe, tile, count * int64_t(sizeof(T))));
+    }
+    template <class T> void pop(T *tile, int64_t count, int64_t pipe = 0, int64_t from = 0) const {
+        go_on(all()->pop(sides, side, pipe, from, tile, count * int64_t(sizeof(T))));
+    }
+    void set_slots(int64_t pipe, int64_t slots) const { go_on(all()->set_slots(sides, pipe, slots)); }
+    void set_event(int64_t event) const { go_on(all()->set_event(sides, side, event)); }
+    void wait_event(int64_t event) const { go_on(all()->wait_event(sides, side, event)); }
+    void meet() const { go_on(all()->meet(sides, side)); }
+
     bool is_cancelled() const {
         return raw->cancel && *static_cast<const volatile int32_t *>(raw->cancel) &&
                raw->attend(raw);
@@ -200,6 +251,15 @@ struct Context {
     int32_t fault(int32_t code, int64_t v0 = 0, int64_t v1 = 0, int64_t v2 = 0,
                   int64_t v3 = 0) const {
         return tw_fault(raw, code, v0, v1, v2, v3);
+    }
+
+  private:
+    tw_sides *all() const {
+        if (!sides) go_on(fault(TW_NO_OTHER_SIDE));
+        return sides;
+    }
+    static void go_on(int32_t status) {
+        if (status != TW_OK) throw Stopped{status};
     }
 };
 
@@ -238,6 +298,8 @@ template <class F> int32_t run(tw_ctx *ctx, F body) {
             if (is_known || status == ctx->fault_code) return status;
             return tw_fault(ctx, TW_EXTERNAL_STATUS, status);
         }
+    } catch (const Stopped &stopped) {
+        return stopped.status;
     } catch (...) {
         return tw_fault(ctx, TW_EXTERNAL_EXCEPTION);
     }
@@ -248,13 +310,29 @@ int32_t call(const uint64_t *args, tw_ctx *ctx, std::index_sequence<I...>) {
     if constexpr (std::is_invocable_v<K, P...>) {
         return run(ctx, [&] { return K()(Argument<P>::read(args[I])...); });
     } else if constexpr (std::is_invocable_v<K, P..., Context>) {
-        const Context context{ctx, int64_t(args[sizeof...(P)]), int64_t(args[sizeof...(P) + 1])};
+        const uint64_t *words = args + sizeof...(P);
+        const Context context{ctx, int64_t(words[TW_LANE]), int64_t(words[TW_LANES]),
+                              int64_t(words[TW_SIDE]),
+                              reinterpret_cast<tw_sides *>(words[TW_SIDES])};
         return run(ctx, [&] { return K()(Argument<P>::read(args[I])..., context); });
     } else if constexpr (is_plain<K>) {
         return run(ctx, [&] { return K()(args, ctx); });
     } else {
         return TW_ASSERTION;
     }
+}
+
+/* The entry of a kernel of N parameters: as one side of a mixed kernel, or for every lane. */
+template <std::size_t N, class F> int32_t enter(const uint64_t *args, tw_ctx *ctx, F body) {
+    if (args[N + TW_SIDES]) return body(args, ctx);
+    uint64_t words[N + TW_WORDS];
+    std::memcpy(words, args, sizeof words);
+    int32_t status = TW_OK;
+    for (uint64_t lane = 0; lane < args[N + TW_LANES] && status == TW_OK; ++lane) {
+        words[N + TW_LANE] = lane;
+        status = body(words, ctx);
+    }
+    return status;
 }
 
 } /* namespace tw */
