@@ -31,7 +31,7 @@ from tilewright.frontend.trace import access as trace_access
 from tilewright.frontend.trace.access import require_dtype
 from tilewright.frontend.trace.allocations import Rectangle
 from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
-from tilewright.frontend.trace.arith import converted_value
+from tilewright.frontend.trace.arith import held_dtype, new_tile
 from tilewright.frontend.trace.grid import ParDim
 from tilewright.frontend.trace.indirect import IndirectTile, rows_inside
 from tilewright.frontend.trace.ops import nki_op
@@ -154,6 +154,7 @@ def filled(
     require_on_target(dtype)
     require_room(extents, axis, dtype, buffer)
     sema = nki_ctx().sema
+    dtype = held_dtype(sema, dtype)
     if buffer.allocation is not None and fill is not None:
         raise refusal(SCRATCHPAD_INIT_VALUE, name="tensor")
     if fill is None and buffer.space is MemorySpace.Psum:
@@ -254,7 +255,7 @@ def load(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     value = trace_access.reshaped_to(value, extents)
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
     where = _read_where(src, mask, extents)
-    return sema.tile(converted_value(value, wanted), mask=where, is_loaded=True)
+    return new_tile(sema, value, wanted, mask=where, is_loaded=True)
 
 
 def _read_where(src: nki_tensor, given: Any, extents: tuple[int, ...]) -> Any:
@@ -283,7 +284,7 @@ def copy(src: nki_tensor, *, mask: Any = None, dtype: Dtype = None, **kwargs: An
     sema = nki_ctx().sema
     require_tensor(src, "src")
     wanted = src.root.dtype if dtype is None else require_dtype(dtype)
-    return sema.tile(converted_value(trace_access.read_operand(sema, src, mask), wanted), mask=mask)
+    return new_tile(sema, trace_access.read_operand(sema, src, mask), wanted, mask=mask)
 
 
 def tile_extents(shape: tuple[int, ...]) -> tuple[int, ...]:

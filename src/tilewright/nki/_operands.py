@@ -30,6 +30,7 @@ from tilewright.frontend.trace.ambient import current_api, nki_ctx, refusal
 from tilewright.frontend.trace.arith import (
     converted_value,
     dtype_of,
+    new_tile,
     require_representable,
     value_of,
 )
@@ -95,7 +96,7 @@ def operand_value(x: Any, dtype: DType, mask: Any = None) -> Value:
 
 def result_tile(value: Value, dtype: DType, mask: Any = None, **facts: Any) -> nki_tensor:
     """A new tile of `dtype`; `mask` is where it is defined, `facts` are those of its root."""
-    return nki_ctx().sema.tile(converted_value(value, dtype), mask=mask, **facts)
+    return new_tile(nki_ctx().sema, value, dtype, mask=mask, **facts)
 
 
 def result_dtype(given: Any, *operands: Any) -> DType:

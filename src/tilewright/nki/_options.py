@@ -14,6 +14,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "builtin_range": ("unroll", "sequential"),
     "platform_target": (*DEVICES, *ALIASES),
     "enable_cache": (None, True, False),
+    "dtype_policy": ("precise", "legacy"),
 }
 """Values of options that are not True or False."""
 OPTION_NAMES = tuple(sorted({each.name for each in fields(CompileOpts)} - {"grid", "extra"}))

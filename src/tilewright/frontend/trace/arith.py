@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tilewright.dataclass import dataclass
-from tilewright.dtypes import BOOL, FP32, INT8, INT32, DType
+from tilewright.dtypes import BF16, BOOL, FP32, INT8, INT32, DType
 from tilewright.errors.nki_instructions import BITVEC_INTEGER
 from tilewright.errors.nki_tensors import NUMPY_SHAPES, PARTITION_MISMATCH, UNEXPECTED_OPERAND
 from tilewright.frontend.trace import access
@@ -22,7 +22,14 @@ from tilewright.ir.enums import Rounding
 from tilewright.ir.types import ScalarType, ShapedType
 from tilewright.ops import elementwise, matmul
 from tilewright.ops.cast import cast as cast_scalar
-from tilewright.ops.nki_dtypes import DIRECT, compute_dtype, dtype_name, promote_all, weak_dtype
+from tilewright.ops.nki_dtypes import (
+    DIRECT,
+    FP8,
+    compute_dtype,
+    dtype_name,
+    promote_all,
+    weak_dtype,
+)
 from tilewright.ops.nki_math import shift_right
 
 if TYPE_CHECKING:
@@ -127,6 +134,17 @@ def converted_value(value: Value, dtype: DType) -> Value:
     return elementwise.cast(value, dtype=dtype, mode=Rounding.RINT)
 
 
+def held_dtype(sema: Sema, dtype: DType) -> DType:
+    """The element type of what a tile of `dtype` on the chip holds."""
+    is_wide = sema.ctx.opts.dtype_policy == "legacy" and dtype in (BF16, *FP8)
+    return FP32 if is_wide else dtype
+
+
+def new_tile(sema: Sema, value: Value, dtype: DType, **facts: Any) -> nki_tensor:
+    """A new tile of `dtype` on the chip; `facts` are those of its root."""
+    return sema.tile(converted_value(value, held_dtype(sema, dtype)), **facts)
+
+
 def broadcast_shape(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
     """The common shape of two operands; refuses shapes that do not broadcast."""
     try:
@@ -165,7 +183,7 @@ def binary(
     result = require_dtype(dtype) if dtype is not None else (BOOL if how.gives_bool else promoted)
     inside = _inner_dtype(how, given, promoted, result)
     value = how.op(value_of(sema, x, inside, mask), value_of(sema, y, inside, mask))
-    return sema.tile(converted_value(value, result), mask=mask)
+    return new_tile(sema, value, result, mask=mask)
 
 
 def require_bits(dtypes: Sequence[DType]) -> None:
@@ -208,7 +226,7 @@ def pointwise(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None)
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
     inside = dtype_of(x) if dtype_of(x) in DIRECT and result is dtype_of(x) else FP32
     value = op(value_of(sema, x, inside, mask))
-    return sema.tile(converted_value(value, result), mask=mask)
+    return new_tile(sema, value, result, mask=mask)
 
 
 def exact_unary(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = None) -> nki_tensor:
@@ -217,7 +235,7 @@ def exact_unary(sema: Sema, op: Word, x: Any, dtype: Any = None, mask: Any = Non
     result = require_dtype(dtype) if dtype is not None else dtype_of(x)
     given = dtype_of(x)
     inside = given if op is elementwise.not_ else compute_dtype([given], result)
-    return sema.tile(converted_value(op(value_of(sema, x, inside, mask)), result), mask=mask)
+    return new_tile(sema, op(value_of(sema, x, inside, mask)), result, mask=mask)
 
 
 def logical(
@@ -227,7 +245,7 @@ def logical(
     for operand in operands:
         require_operand("x", operand)
     value = op(*(truth(sema, operand, mask) for operand in operands))
-    return sema.tile(converted_value(value, require_dtype(dtype)), mask=mask)
+    return new_tile(sema, value, require_dtype(dtype), mask=mask)
 
 
 def truth(sema: Sema, operand: Any, mask: Any = None) -> Value:
@@ -246,7 +264,7 @@ def where(
     promoted = promote_all([dtype_of(x), dtype_of(y)])
     picked = [value_of(sema, operand, promoted, mask) for operand in (x, y)]
     value = elementwise.select(truth(sema, condition, mask), *picked)
-    return sema.tile(converted_value(value, require_dtype(dtype) if dtype else promoted), mask=mask)
+    return new_tile(sema, value, require_dtype(dtype) if dtype else promoted, mask=mask)
 
 
 def unary(sema: Sema, name: str, x: nki_tensor) -> nki_tensor:
@@ -273,7 +291,7 @@ def converted(sema: Sema, x: nki_tensor, dtype: Any) -> nki_tensor:
     with sema.ctx.nki_api_scope("astype"):
         wanted = require_dtype(dtype)
         require_reachable(sema, x)
-        return sema.tile(converted_value(access.read(sema, x), wanted))
+        return new_tile(sema, access.read(sema, x), wanted)
 
 
 def update_in_place(sema: Sema, name: str, target: nki_tensor, other: Any) -> nki_tensor:

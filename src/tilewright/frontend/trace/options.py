@@ -9,6 +9,7 @@ from tilewright.dataclass import dataclass
 
 DEFAULT_TARGET = "trn2"
 RangeMode = Literal["unroll", "sequential"]
+DtypePolicy = Literal["precise", "legacy"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,10 @@ class CompileOpts:
     kernel leaves unwritten show; otherwise their values are arbitrary. `check_capacity` refuses a
     kernel whose tiles that live at a time do not fit the target's memories, `check_allocation` one
     whose explicit allocations overlap while both are in use. `enable_cache` decides whether
-    machine code is kept on disk; None leaves that to `configure_cache`. `extra` holds keywords
-    that are accepted and have no effect here.
+    machine code is kept on disk; None leaves that to `configure_cache`. `dtype_policy` says what
+    tiles of bfloat16 and of 8-bit floats hold: numbers of that type, or ("legacy") float32, as
+    simulators of old did, which rounds only what is stored. `extra` holds keywords that are
+    accepted and have no effect here.
     """
 
     predicated_if: bool = False
@@ -35,5 +38,6 @@ class CompileOpts:
     check_capacity: bool = False
     check_allocation: bool = False
     enable_cache: bool | None = None
+    dtype_policy: DtypePolicy = "precise"
     grid: tuple[Any, ...] = ()
     extra: tuple[tuple[str, str], ...] = field(default=())
