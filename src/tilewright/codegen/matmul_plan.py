@@ -25,7 +25,7 @@ WORD = 4
 
 # Register blocks for matrices of few rows: enough independent chains to hide the latency of one.
 FEW_ROWS: dict[str, dict[int, int]] = {
-    "avx512": {1: 12, 2: 8, 3: 6, 4: 4, 5: 4, 6: 4, 7: 3},
+    "avx512": {1: 12, 2: 8, 3: 6, 4: 4, 5: 4, 6: 4, 7: 3, 8: 3},
     "avx2": {1: 6, 2: 3, 3: 2, 4: 1, 5: 1},
 }
 
@@ -149,9 +149,9 @@ def choose_plan(spec: Matmul, isa: Isa) -> Plan:
     packs, dot = packs_b(spec, isa), dot_of(spec, isa)
     if dot:
         rows, vectors, columns = isa.dot
-    if spec.m is not None and spec.m < rows:
-        rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
     span = span_of(spec, isa)
+    if spec.m is not None and (span or spec.m < rows):
+        rows, vectors = spec.m, FEW_ROWS.get(isa.name, {}).get(spec.m, vectors)
     turns_b = span > 0 and spec.b_major == "k"
     streams = not turns_b and (span > 0 or packs is False) and streams_b(spec, isa)
     if streams:
@@ -181,13 +181,11 @@ def span_of(spec: Matmul, isa: Isa) -> int:
     With few rows, B is used once: what must be rearranged or widened is so in registers.
     """
     is_plain = spec.b_major == "n" and not is_narrow(spec.b_dtype)
-    dot = dot_of(spec, isa)
-    most = isa.dot[0] if dot else isa.rows
-    if is_plain or spec.m is None or spec.m > most:
+    if is_plain or spec.m is None or spec.m > isa.rows:
         return 0
     if spec.b_major == "k":
         return LANES * WORD // spec.b_bytes
-    return group_size(dot)
+    return group_size(dot_of(spec, isa))
 
 
 def dot_of(spec: Matmul, isa: Isa) -> str:

@@ -174,7 +174,7 @@ NARROW = [
 @pytest.mark.parametrize("pair", NARROW)
 def test_few_rows_take_narrow_numbers_as_they_are(pair: tuple[str, str]) -> None:
     for size, majors in itertools.product(
-        [(1, 40, 333), (4, 37, 131)], [("k", "n"), ("k", "k"), ("m", "n")]
+        [(1, 40, 333), (8, 37, 131)], [("k", "n"), ("k", "k"), ("m", "n")]
     ):
         m, n, k = size
         known = Matmul(*pair, *size, *majors, ldb=n if majors[1] == "n" else k)
@@ -186,7 +186,7 @@ def test_few_rows_take_narrow_numbers_as_they_are(pair: tuple[str, str]) -> None
 def test_few_rows_of_narrow_numbers_are_not_packed_first() -> None:
     for pair, major in itertools.product(NARROW, "nk"):
         module = new_module(available_isas()[0])()
-        require_matmul(module, Matmul(*pair, 4, 64, 448, "k", major, ldb=448))
+        require_matmul(module, Matmul(*pair, 8, 64, 448, "k", major, ldb=448))
         assert not re.search(r"tilewright\.(pack|group)\.", module.finish()), (pair, major)
 
 
