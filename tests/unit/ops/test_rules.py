@@ -85,7 +85,7 @@ def test_clipping_keeps_between_nothing_and_everything() -> None:
 
 
 def test_windows_of_arrays_are_checked_when_they_run() -> None:
-    assert region((1, 2), (3, 4), (8, 8)) == (slice(1, 4), slice(2, 6))
+    assert region((1, 2), (3, 4), (8, 8)) == (slice(1, 4), slice(2, 6), ...)
     with pytest.raises(IndexError, match="elements 6 to 9 of axis 0"):
         region((6,), (4,), (8,))
 
