@@ -12,9 +12,9 @@ from typing import Any
 from tilewright.dtypes import BOOL, INDEX
 from tilewright.errors import ParserTypeError
 from tilewright.ir.core import Block, Value
-from tilewright.ir.enums import Effect, ForKind
+from tilewright.ir.enums import Effect, ForKind, MemorySpace
 from tilewright.ir.opdef import op
-from tilewright.ir.types import ScalarType, Type
+from tilewright.ir.types import ScalarType, ShapedType, TileType, Type
 
 
 @op("control.yield", terminator=True)
@@ -109,7 +109,7 @@ def carried_types(inits: Sequence[Value], yielded: Sequence[Value]) -> tuple[Typ
             raise ParserTypeError(
                 f"the loop carries {init.name or 'a value'} as {init.type} "
                 f"but an iteration yields {value.type}",
-                hint="give the carried value one type, for example with pl.cast before the yield",
+                hint=_as_one_type(value, init),
             )
     return tuple(value.type for value in inits)
 
@@ -147,9 +147,27 @@ def if_type(cond: Value, *, regions: tuple[Block, ...]) -> tuple[Type, ...]:
         if left.type != right.type:
             raise ParserTypeError(
                 f"the arms of an `if` give {left.name or 'a value'} different types, "
-                f"{left.type} and {right.type}"
+                f"{left.type} and {right.type}",
+                hint=_as_one_type(right, left),
             )
     return tuple(value.type for value in then)
+
+
+def _as_one_type(value: Value, model: Value) -> str:
+    """How `value` is given the type of `model`; what is in another memory goes to Vec."""
+    given, wanted = value.type, model.type
+    if not isinstance(given, (ScalarType, ShapedType)) or type(given) is not type(wanted):
+        return "Yield values of one kind."
+    assert isinstance(wanted, (ScalarType, ShapedType))
+    if given.dtype is not wanted.dtype:
+        return f"Yield pl.cast({value.name or 'it'}, {wanted.dtype})."
+    if isinstance(given, TileType) and isinstance(wanted, TileType):
+        if given.space is not wanted.space:
+            moved = value if wanted.space is MemorySpace.Vec else model
+            return f"Yield pl.move({moved.name or 'it'}, target_memory=pl.Mem.Vec)."
+        if given.shape == wanted.shape and given.valid_shape != wanted.valid_shape:
+            return "Make the same part of both valid: pl.fillpad or pl.set_validshape."
+    return "Yield values of one shape."
 
 
 @op("control.scope", has_regions=True)

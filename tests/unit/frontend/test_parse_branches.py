@@ -15,7 +15,7 @@ from tilewright.errors import (
     UndefinedVariableError,
 )
 from tilewright.ops import control
-from unit.frontend.parsed_kernels import array, execute
+from unit.frontend.parsed_kernels import array, execute, settled
 
 TA = pl.Tensor[[16, 16], pl.FP32]
 
@@ -189,3 +189,23 @@ def test_a_yield_that_cannot_be_read_is_one_error(arm: int) -> None:
     with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl\.nope'") as caught:
         pl.parse(f"{head}{body}    return pl.add(z, 1.0)\n")
     assert not caught.value.companions()
+
+
+PRODUCT = "    t = pl.load(x, [0, 0], [16, 16])\n    m = pl.matmul(t, t)\n"
+JOINED = {
+    "arms": "    if n > 1:\n        y = pl.yield_(m)\n    else:\n        y = pl.yield_(t)\n",
+    "loop": "    for i, (a,) in pl.range(n, init_values=(t,)):\n        y = pl.yield_(m)\n",
+    "dtypes": (
+        "    m = pl.cast(t, pl.BF16)\n"
+        "    if n > 1:\n        y = pl.yield_(t)\n    else:\n        y = pl.yield_(m)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("joined", JOINED.values(), ids=JOINED.keys())
+def test_the_hint_makes_what_regions_give_one_type(joined: str) -> None:
+    head = f"@pl.function\ndef f(x: pl.Tensor[[16, 16], pl.FP32], n: pl.INDEX):\n{PRODUCT}"
+    with pytest.raises(ParserTypeError, match=r"different types|the loop carries") as caught:
+        pl.parse(head + joined)
+    wanted = (caught.value.hint or "").removeprefix("Yield ").removesuffix(".")
+    settled(pl.parse(head + joined.replace("yield_(m)", f"yield_({wanted})")))
