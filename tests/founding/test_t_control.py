@@ -489,6 +489,29 @@ def test_bounds_and_steps_of_device_loops() -> None:
     assert np.array_equal(kernel(X), X + 1)
 
 
+@pytest.mark.parametrize(
+    "make", [nl.static_range, nl.affine_range, nl.sequential_range, nl.dynamic_range]
+)
+def test_bounds_may_be_given_by_name(make: Any) -> None:
+    """R-005, R-006, R-008"""
+
+    def counted(*args: Any, **keywords: Any) -> float:
+        def body(t):
+            total = nl.zeros((4, 8), dtype=nl.float32)
+            for _ in make(*args, **keywords):
+                total += 1.0
+            return total
+
+        return float(applied(body)[0, 0])
+
+    assert counted(0, 9, step=3) == counted(stop=9, step=3) == counted(9, stop=None, step=3) == 3.0
+    assert counted(start=2, stop=9, directives=None) == counted(2, stop=9) == 7.0
+    with pytest.raises(TypeError, match="twice"):
+        counted(0, 9, 3, step=3)
+    with pytest.raises(TypeError, match="1 to 3 arguments"):
+        counted(step=3)
+
+
 def test_affine_iterations_must_not_write_the_same_place() -> None:
     """R-007"""
 
@@ -540,12 +563,13 @@ def test_dynamic_ranges_have_bounds_of_the_run() -> None:
         assert np.array_equal(got, X[:n].sum(0, keepdims=True))
 
 
-@pytest.mark.parametrize("step", [0, -1])
-def test_dynamic_ranges_take_a_positive_step(step: int) -> None:
+@pytest.mark.parametrize("step", [0, -1, 1.5, "the program's"])
+def test_dynamic_ranges_take_a_positive_step(step: Any) -> None:
     """R-008"""
 
     def body(t):
-        for _ in nl.dynamic_range(0, 4, step):
+        by = nl.program_id(0) if isinstance(step, str) else step
+        for _ in nl.dynamic_range(0, 4, step=by):
             t = t + 1.0
         return t
 

@@ -154,6 +154,8 @@ def test_a_fresh_context_has_its_state() -> None:
     assert ctx.cur_api is None
     assert ctx.has_collectives is False and ctx.in_exception_block is False
     assert ctx.multi_physical_cores is False
+    assert TraceContext(CompileOpts(grid=(2, nl.nc(2)))).multi_physical_cores is True
+    assert not grid_has_multi_physical_cores((2, nl.nc(1)))
 
 
 def test_a_collective_is_noticed() -> None:
@@ -308,7 +310,11 @@ def test_finalizing_twice_is_harmless() -> None:
 
 def test_operations_outside_a_kernel_are_refused_before_and_after() -> None:
     """T-101, T-102, R-002"""
-    for call in (lambda: nl.program_id(0), lambda: nl.zeros((4, 8), dtype=nl.float32)):
+    for call in (
+        lambda: nl.program_id(0),
+        lambda: nl.zeros((4, 8), dtype=nl.float32),
+        lambda: nl.mgrid[0:4],
+    ):
         with pytest.raises(RuntimeError, match=OUTSIDE) as caught:
             call()
         assert caught.value.code == "err_nki_api_outside_of_nki_kernel"
@@ -391,7 +397,7 @@ def test_returns_go_through_the_context(monkeypatch: pytest.MonkeyPatch) -> None
     assert seen == ["check_return", "transfer_return_value_to_caller"] * 3
 
 
-@pytest.mark.parametrize("value", [3, "text", (1, 2)])
+@pytest.mark.parametrize("value", [(), [], 3, "text", (1, 2)])
 def test_python_values_do_not_leave_the_kernel(value: Any) -> None:
     """T-109"""
 
@@ -491,11 +497,19 @@ def test_shadowing_a_tensor_of_another_shape_warns() -> None:
             nl.store(out, value=acc)
         return out
 
-    (message,) = warned(kernel)
-    assert message == (
-        "shadowing local tensor 'acc' with a new object, use 'acc[...] =' "
-        "if you want to update the existing object"
-    )
+    @nki.jit
+    def walrus(x):
+        out = nl.ndarray((4, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        acc = nl.zeros((4, 8), dtype=nl.float32)
+        for _ in nl.affine_range(1):
+            nl.store(out, value=(acc := nl.zeros((4, 4), dtype=nl.float32)))  # noqa: F841
+        return out
+
+    for each in (kernel, walrus):
+        assert warned(each) == [
+            "shadowing local tensor 'acc' with a new object, use 'acc[...] =' "
+            "if you want to update the existing object"
+        ]
 
 
 def test_updates_in_place_and_names_of_ones_own_do_not_warn() -> None:
@@ -532,10 +546,21 @@ def test_annotations_state_shapes() -> None:
         u: nt.tensor[4, 8] = t + 1.0
         return u
 
-    error = refused(wrong)
-    assert isinstance(error, TypeError) and error.code == "err_annotation_shape_mismatch"
-    assert "does not match the expected shape of [4, 16]" in str(error)
-    assert np.array_equal(applied(right), X + 1)
+    def quoted(t):
+        u: "nt.tensor[4, 16]" = t + 1.0  # noqa: UP037
+        return u
+
+    def prose(t):
+        u: "the sum, of four rows" = t + 1.0  # noqa: F722 # pyright: ignore
+        v: NotYetKnown = u  # noqa: F821 # pyright: ignore
+        return v
+
+    for each in (wrong, quoted):
+        error = refused(each)
+        assert isinstance(error, TypeError) and error.code == "err_annotation_shape_mismatch"
+        assert "does not match the expected shape of [4, 16]" in str(error)
+    for each in (right, prose):
+        assert np.array_equal(applied(each), X + 1)
 
 
 # ---------------------------------------------------------------------------- accessors

@@ -48,7 +48,8 @@ def dynamic_range(*args: Any, **kwargs: Any) -> DynamicRange:
 @nki_op("nl.static_range")
 def static_range(*args: Any, **kwargs: Any) -> range:
     """Python ints: the loop is unrolled while the kernel is traced."""
-    bounds = (constant_int(bound, "a bound of static_range") for bound in range_bounds(args))
+    given = range_bounds(*args, **kwargs)
+    bounds = (constant_int(bound, "a bound of static_range") for bound in given)
     return range(*bounds)
 
 

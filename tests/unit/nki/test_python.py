@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bdb
 import contextlib
+import dataclasses
 import functools
 import linecache
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -172,6 +173,35 @@ CASES: list[tuple[Any, tuple[Any, ...], Any]] = [
 @pytest.mark.parametrize(("body", "args", "want"), CASES, ids=[c[0].__name__ for c in CASES])
 def test_python_keeps_its_meaning(body: Any, args: tuple[Any, ...], want: Any) -> None:
     assert np.array_equal(applied(body, *args), want)
+
+
+def test_annotations_in_the_body_are_there_to_be_read() -> None:
+    read: list[Any] = []
+
+    def body(t):
+        @dataclasses.dataclass
+        class Point:
+            x: float
+            y: list[float] = dataclasses.field(default_factory=list)
+
+        class Pair(NamedTuple):
+            first: float
+            second: float = 2.0
+
+        @functools.singledispatch
+        def scaled(n):
+            return n
+
+        @scaled.register
+        def _(n: int):
+            return n * 3.0
+
+        read.append((repr(Point(1.0)), Pair(1.0), scaled.__qualname__))
+        return t + Point(1.0).x + Pair(1.0).second + scaled(1)
+
+    assert np.array_equal(applied(body), X + 6)
+    here = "test_annotations_in_the_body_are_there_to_be_read.<locals>.body.<locals>."
+    assert read == [(f"{here}Point(x=1.0, y=[])", (1.0, 2.0), f"{here}scaled")]
 
 
 def test_a_kernel_of_a_class_and_with_defaults() -> None:

@@ -232,7 +232,7 @@ class TraceContext:
 
     def call(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """One call expression of the body; see `calls.GATES`."""
-        if func is range:
+        if func is range and not kwargs:
             return self.builtin_range(*args)
         func, args, kwargs = calls.unwrapped(self, func, args, kwargs)
         return calls.call(self, func, args, kwargs)
@@ -481,7 +481,7 @@ class TraceContext:
     def kernel_return(self, return_value: Any) -> Any:
         """Registers what the kernel returns; Python values are refused."""
         if return_value is not None:
-            self.add_kernel_return_values(list(as_items(return_value)))
+            self.add_kernel_return_values(list(as_items(return_value) or (return_value,)))
             self._require_mutable_returned()
         self.kernel.returns_tuple = isinstance(return_value, (tuple, list))
         return return_value
@@ -545,14 +545,17 @@ class TraceContext:
         return not root.scope.is_alive
 
     def annotate(self, name: str, value: Any, annotation: Callable[[], Any]) -> Any:
-        """`name: annotation = value`."""
+        """`name: annotation = value`; Python asks for no name in it to be known."""
         if isinstance(value, nki_tensor):
-            self.annotate_object(name, value, annotation())
+            try:
+                stated = annotation()
+            except NameError:
+                stated = None
+            self.annotate_object(name, value, stated)
         return value
 
     def annotate_object(self, name: str, value: nki_tensor, annotation: Any) -> None:
         """Checks the shape that an annotation states, then binds the name."""
-        assert not isinstance(annotation, str), "annotations of tensors are not strings"
         shape = annotation.shape if isinstance(annotation, TensorAnnotation) else None
         if shape is not None and tuple(shape) != value.shape:
             raise refusal(ANNOTATION_SHAPE, name=name, given=list(value.shape), wanted=list(shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from enum import Enum
 from math import prod
 
@@ -114,7 +113,7 @@ def as_grid(given: object) -> tuple[GridDim, ...]:
     return tuple(as_grid_dim(dim) for dim in as_entries(given))
 
 
-def grid_has_multi_physical_cores(grid: Sequence[GridDim]) -> bool:
-    """True when the grid spans more than one physical core."""
-    factors = [factor for dim in grid for factor in dim.factors]
+def grid_has_multi_physical_cores(grid: object) -> bool:
+    """True when the grid, as it is written in the brackets, spans more than one physical core."""
+    factors = [factor for dim in as_grid(grid) for factor in dim.factors]
     return any(f.axis_type is AxisType.Shard and f.extent > 1 for f in factors)

@@ -19,7 +19,7 @@ from tilewright.errors.nki_tensors import (
     MASK_NOT_EQUAL,
     UNEXPECTED_OPERAND,
 )
-from tilewright.frontend.trace.ambient import refusal
+from tilewright.frontend.trace.ambient import nki_ctx, refusal
 from tilewright.frontend.trace.predicates import (
     ALWAYS,
     COMPARISONS,
@@ -421,6 +421,7 @@ class MGrid:
     """`nl.mgrid[0:4, 0:8]`: the index objects of a dense grid."""
 
     def __getitem__(self, subscript: Any) -> Grid:
+        nki_ctx()
         ranges = [self._range(each) for each in as_entries(subscript)]
         shape = tuple(map(len, ranges))
         return Grid(tuple(self._axis(axis, each, shape) for axis, each in enumerate(ranges)))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.trace.context import TraceContext
 
 BoolType = ScalarType(BOOL)
+BOUNDS = ("start", "stop", "step")
 
 
 class DeviceRange:
@@ -47,12 +48,11 @@ class DeviceRange:
 
     is_affine = False
 
-    def __init__(self, *args: Any, **directives: Any) -> None:
-        start, stop, step = range_bounds(args)
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        start, stop, step = range_bounds(*args, **keywords)
         self.start = _bound(start)
         self.stop = _bound(stop)
         self.step = step
-        self.directives = directives
         if not isinstance(step, int) or step == 0:
             raise refusal(EXPECTED_CONSTANT, what="the step of a loop", given=repr(step))
 
@@ -102,19 +102,22 @@ class BuiltinRange(SequentialRange):
 class DynamicRange(DeviceRange):
     """Iterations in order, with bounds that only the run knows."""
 
-    def __init__(self, *args: Any, **directives: Any) -> None:
-        step = range_bounds(args)[2]
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        step = range_bounds(*args, **keywords)[2]
         assert isinstance(step, int) and step > 0, "dynamic_range takes a positive int step"
-        super().__init__(*args, **directives)
+        super().__init__(*args, **keywords)
 
 
-def range_bounds(args: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-    """(start, stop, step) of the arguments of a range."""
-    if not 1 <= len(args) <= 3:
+def range_bounds(*args: Any, **keywords: Any) -> tuple[Any, Any, Any]:
+    """(start, stop, step) of the arguments of a range; other keywords are advice about the loop."""
+    given = dict(zip(BOUNDS, args)) | {name: keywords[name] for name in BOUNDS if name in keywords}
+    if len(args) > len(BOUNDS) or not {"start", "stop"} & given.keys():
         raise TypeError(f"a range takes 1 to 3 arguments, got {len(args)}")
-    if len(args) == 1:
-        return 0, args[0], 1
-    return args[0], args[1], args[2] if len(args) == 3 else 1
+    if len(given) < len(args) + len(keywords.keys() & BOUNDS):
+        raise TypeError("a range is given one of its bounds twice")
+    if given.get("stop") is None:
+        return 0, given["start"], given.get("step", 1)
+    return given.get("start", 0), given["stop"], given.get("step", 1)
 
 
 def _bound(given: Any) -> Expr:

@@ -6,9 +6,13 @@ else is left to Python. Positions are kept, so frames of rewritten code tell whe
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import copy
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import pairwise
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
@@ -90,16 +94,32 @@ def _rewrite(function: FunctionType, predicated: bool) -> Rewritten:
         factory = _factory(function, captured, predicated)
         outer = _within_class(owner, factory) if owner else factory
         module = ast.fix_missing_locations(ast.Module([outer], type_ignores=[]))
-        code = compile(module, captured.source.file, "exec", dont_inherit=True)
+        flags = function.__code__.co_flags & __future__.annotations.compiler_flag
+        code = compile(module, captured.source.file, "exec", flags, dont_inherit=True)
     for name in filter(None, (owner, FACTORY, INNER)):
         code = _code_called(code, name)
-    code = code.replace(co_name=captured.node.name)
+    within = ".".join(filter(None, (owner, FACTORY, LOCALS, INNER)))
+    code = _requalified(code, within, _qualname(function)).replace(co_name=captured.node.name)
     register_code(code, captured.source)
     return Rewritten(code)
 
 
 def _code_called(code: CodeType, name: str) -> CodeType:
     return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
+
+
+def _requalified(code: CodeType, old: str, new: str) -> CodeType:
+    """`code` with the qualified names of what is in it, which begin with `old`, beginning `new`."""
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, CodeType):
+            return _requalified(value, old, new)
+        return value.replace(old, new, 1) if isinstance(value, str) and old in value else value
+
+    consts = tuple(map(renamed, code.co_consts))
+    if sys.version_info < (3, 11):
+        return code.replace(co_consts=consts)
+    return code.replace(co_consts=consts, co_qualname=renamed(code.co_qualname))
 
 
 def _factory(function: FunctionType, captured: CapturedFunction, predicated: bool) -> Any:
@@ -109,6 +129,10 @@ def _factory(function: FunctionType, captured: CapturedFunction, predicated: boo
     node.decorator_list = []
     node.args.defaults = []
     node.args.kw_defaults = [None] * len(node.args.kwonlyargs)
+    node.returns = None
+    for argument in ast.walk(node.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
     body = FunctionRewriter(predicated).rewrite(node)
     names = (*function.__code__.co_freevars, CONTEXT)
     arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
@@ -118,9 +142,14 @@ def _factory(function: FunctionType, captured: CapturedFunction, predicated: boo
     return ast.copy_location(factory, node)
 
 
+def _qualname(function: FunctionType) -> str:
+    """The qualified name that the text of `function` has, whatever it says of itself."""
+    return getattr(function.__code__, "co_qualname", function.__qualname__)
+
+
 def _class_around(function: FunctionType) -> str:
     """The name of the innermost class whose text `function` is part of, or ""."""
-    path = getattr(function.__code__, "co_qualname", function.__qualname__).split(".")
+    path = _qualname(function).split(".")
     classes = [a for a, b in pairwise(path) if LOCALS not in (a, b)]
     return classes[-1] if classes else ""
 
@@ -147,16 +176,15 @@ class FunctionRewriter(ast.NodeTransformer):
 
     def __init__(self, predicated: bool) -> None:
         self.predicated = predicated
+        self.is_class = False
         self.serial = 0
 
     def rewrite(self, node: Any) -> Any:
-        """The function definition with its body rewritten; annotations are dropped."""
-        for argument in ast.walk(node.args):
-            if isinstance(argument, ast.arg):
-                argument.annotation = None
-        node.returns = None
-        node.args = self.visit(node.args)
-        node.body = self._statements(node.body)
+        """The function definition with its body and its defaults rewritten."""
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.args.kw_defaults = [each and self.visit(each) for each in node.args.kw_defaults]
+        with self._inside(is_class=False):
+            node.body = self._statements(node.body)
         return node
 
     def _statements(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -197,6 +225,17 @@ class FunctionRewriter(ast.NodeTransformer):
         """As a plain function."""
         node.decorator_list = [self.visit(decorator) for decorator in node.decorator_list]
         return self.rewrite(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """A class in the body, which may read the annotations of its attributes."""
+        with self._inside(is_class=True):
+            return self.generic_visit(node)
+
+    @contextmanager
+    def _inside(self, *, is_class: bool) -> Generator[None]:
+        outer, self.is_class = self.is_class, is_class
+        yield
+        self.is_class = outer
 
     # ------------------------------------------------------------------ expressions
 
@@ -305,12 +344,22 @@ class FunctionRewriter(ast.NodeTransformer):
             node.value = self._method("bind_name", node, shown, node.value)
         return node
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        """`(name := value)` names a value as an assignment does."""
+        self.generic_visit(node)
+        shown = self._text(node.target.id, node)
+        node.value = self._method("bind_name", node.value, shown, node.value)
+        return node
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """`t: nt.tensor[4, 8] = v` checks the shape of v."""
+        if self.is_class:
+            node.value = node.value and self.visit(node.value)
+            return node
         if node.value is None or not isinstance(node.target, ast.Name):
             return self.generic_visit(node)
         value = self.visit(node.value)
-        annotation = self._thunk(node.annotation, node)
+        annotation = self._thunk(_unquoted(node.annotation), node)
         checked = self._method(
             "annotate", node, self._text(node.target.id, node), value, annotation
         )
@@ -344,6 +393,19 @@ def _target_names(target: ast.expr) -> Any:
     if isinstance(target, (ast.Tuple, ast.List)):
         return tuple(_target_names(item) for item in target.elts)
     return ""
+
+
+def _unquoted(annotation: ast.expr) -> ast.expr:
+    """An annotation, or what one that is written as a string says; prose says nothing."""
+    if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
+        return annotation
+    try:
+        said = ast.parse(annotation.value, mode="eval").body
+    except SyntaxError:
+        return _at(ast.Constant(None), annotation)
+    for node in ast.walk(said):
+        _at(node, annotation)
+    return said
 
 
 def _leaves_block(node: ast.AST) -> bool:
