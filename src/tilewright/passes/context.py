@@ -72,7 +72,7 @@ DIAGNOSTIC_SETTINGS: Mapping[str, type[Any]] = {
 
 
 def diagnostic_setting(name: str, given: Any) -> Any:
-    """A setting as it is kept; raises TypeError for what it does not take."""
+    """A setting as it is kept; raises ValueError or TypeError for what it does not take."""
     kind = DIAGNOSTIC_SETTINGS[name]
     if given is None or isinstance(given, kind):
         return given
@@ -80,8 +80,8 @@ def diagnostic_setting(name: str, given: Any) -> Any:
         if kind is DiagnosticCheckSet:
             return DiagnosticCheckSet([DiagnosticCheck(each) for each in given])
         return kind(given)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is {given!r}; a {kind.__name__} is accepted") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} is {given!r}: {error}") from None
 
 
 @dataclass
@@ -90,7 +90,7 @@ class PassContext:
 
     `disabled_diagnostics`, `diagnostic_phase` and `verification_level` are None where the context
     leaves the default; a phase and a level may be given by their values, and the checks as any
-    iterable of them. Raises TypeError for what is neither.
+    iterable of them. Raises ValueError or TypeError for what is neither.
     """
 
     instruments: list[Instrument] = field(default_factory=list["Instrument"])
