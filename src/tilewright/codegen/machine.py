@@ -1,53 +1,35 @@
-"""LLVM text to object bytes, for the host or less. llvmlite is imported on first use."""
+"""LLVM text to object bytes, for the host or less. LLVM is loaded on first use."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
-from types import ModuleType
-from typing import Any
 
 from tilewright import settings
 from tilewright.archive import join
+from tilewright.codegen import llvm
 from tilewright.codegen.units import split_units
 from tilewright.locks import make_lock
 from tilewright.target import Target, infer_isa, restrict_target
 
 _lock = make_lock()
-_binding: list[ModuleType] = []
 _compiling = [0]
-_machines: dict[Target, list[Any]] = {}
+_machines: dict[Target, list[llvm.Machine]] = {}
 KEPT_UNITS = 256
 VERSIONS_WITH_SWITCH = range(15, 24)
 """An option LLVM does not know ends the process, so it is set where it is known to exist."""
 
 
-def llvm() -> ModuleType:
-    """llvmlite.binding with the native target initialised."""
-    if not _binding:
-        with _lock:
-            if not _binding:
-                import llvmlite.binding
-
-                llvmlite.binding.initialize_native_target()
-                llvmlite.binding.initialize_native_asmprinter()
-                _binding.append(llvmlite.binding)
-    return _binding[0]
-
-
 def llvm_version() -> str:
     """The version of LLVM that makes the objects; a part of every key."""
-    return ".".join(str(part) for part in llvm().llvm_version_info)
+    return ".".join(str(part) for part in llvm.version())
 
 
 @lru_cache(maxsize=1)
 def detect_host() -> Target:
     """This machine."""
-    binding = llvm()
-    features = binding.get_host_cpu_features()
-    present = frozenset(name for name, has in features.items() if has)
-    triple = binding.get_process_triple()
-    isa = infer_isa(triple, present)
-    return Target(triple, binding.get_host_cpu_name(), features.flatten(), isa)
+    features, triple = llvm.host_features(), llvm.process_triple()
+    present = frozenset(each[1:] for each in features if each.startswith("+"))
+    return Target(triple, llvm.host_cpu(), ",".join(features), infer_isa(triple, present))
 
 
 def host_target() -> Target:
@@ -73,21 +55,14 @@ def compile_unit(text: str, target: Target) -> bytes:
 
 def compile_module(text: str, target: Target) -> bytes:
     """The object of a module. No optimisation passes run: the text says what should happen."""
-    binding = llvm()
-    module = binding.parse_assembly(text)
-    module.triple = target.triple
-    module.verify()
-    with borrowed_machine(target) as machine, addresses_as_written():
-        module.data_layout = str(machine.target_data)
-        return machine.emit_object(module)
+    with llvm.parsed(text) as module, borrowed_machine(target) as machine, addresses_as_written():
+        return machine.emit(module)
 
 
 def assembly(text: str, target: Target) -> str:
     """The machine code of a module as assembly, for people."""
-    module = llvm().parse_assembly(text)
-    module.verify()
-    with borrowed_machine(target) as machine, addresses_as_written():
-        return machine.emit_assembly(module)
+    with llvm.parsed(text) as module, borrowed_machine(target) as machine, addresses_as_written():
+        return machine.emit(module, assembly=True).decode()
 
 
 @contextmanager
@@ -107,35 +82,21 @@ def addresses_as_written() -> Generator[None]:
 
 
 def _set_strength_reduction(change: int) -> None:
-    binding = llvm()
     with _lock:
         before = _compiling[0]
         _compiling[0] = before + change
-        if binding.llvm_version_info[0] in VERSIONS_WITH_SWITCH and 0 in (before, _compiling[0]):
-            binding.set_option("", f"-disable-lsr={'true' if _compiling[0] else 'false'}")
+        if llvm.version()[0] in VERSIONS_WITH_SWITCH and 0 in (before, _compiling[0]):
+            llvm.set_option(f"-disable-lsr={'true' if _compiling[0] else 'false'}")
 
 
 @contextmanager
-def borrowed_machine(target: Target) -> Generator[Any]:
+def borrowed_machine(target: Target) -> Generator[llvm.Machine]:
     """An LLVM target machine that nobody else uses meanwhile; what it has found out is kept."""
     with _lock:
         idle = _machines.setdefault(target, [])
         machine = idle.pop() if idle else None
-    machine = machine or create_machine(target)
-    yield machine
-    idle.append(machine)
-
-
-def create_machine(target: Target) -> Any:
-    """An LLVM target machine."""
-    return (
-        llvm()
-        .Target.from_triple(target.triple)
-        .create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=1,
-            reloc="pic",
-            codemodel="small",
-        )
-    )
+    machine = machine or llvm.Machine(target.triple, target.cpu, target.features)
+    try:
+        yield machine
+    finally:
+        idle.append(machine)

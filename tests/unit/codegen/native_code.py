@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+import llvmlite.binding as binding
 import ml_dtypes
 import numpy as np
 
 from tilewright.codegen.formats import MEMORY_ELEMENT, REGISTER_ELEMENT
-from tilewright.codegen.machine import compile_module, detect_host, llvm
+from tilewright.codegen.machine import compile_module, detect_host
 from tilewright.codegen.text import Module, Text, type_text
 from tilewright.target import X86_ORDER, Target, restrict_target
 
@@ -53,7 +54,6 @@ class Loaded:
 
     def __init__(self, text: str, isa: str) -> None:
         self.object = compile_module(text, target_for(isa))
-        binding = llvm()
         machine = binding.Target.from_default_triple().create_target_machine()
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
         self.engine.add_object_file(binding.ObjectFileRef.from_data(self.object))
