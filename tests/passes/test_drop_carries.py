@@ -7,7 +7,7 @@ from tilewright.dtypes import INDEX
 from tilewright.ir.core import Program, Value
 from tilewright.ops import arith, control
 from tilewright.passes.drop_carries import drop_carries
-from unit.interp.build import for_loop
+from unit.interp.build import for_loop, if_else
 
 
 def carries(program: Program) -> list[int]:
@@ -48,4 +48,22 @@ def test_a_number_handed_through_two_loops_is_known_in_both() -> None:
 def test_a_number_that_an_inner_loop_changes_is_carried() -> None:
     program = nested(changes=True)
     assert carries(drop_carries(program, "k")) == [2, 2]
+    check(program)
+
+
+def test_what_every_branch_in_a_loop_hands_on_is_known() -> None:
+    def body(x: Value, out: Value) -> list[Value]:
+        def loop(i: Value, part: Value) -> list[Value]:
+            either = if_else(arith.lt(i, const(1, INDEX)), lambda: [part], lambda: [start])
+            return [if_else(arith.lt(i, const(2, INDEX)), lambda: either, lambda: [part])[0]]
+
+        start = load(x, [0, 0], (2, 4))
+        (last,) = for_loop(0, 4, [start], loop)
+        return [store(last, [0, 0], out)]
+
+    program = kernel([("x", tensor(8, 8), IN), ("out", tensor(2, 4), OUT)], body)
+    dropped = drop_carries(program, "k")
+    regions = [op for op in dropped["k"].body.walk() if op.regions]
+    assert len(regions) == 3
+    assert not any(op.results for op in regions)
     check(program)

@@ -27,6 +27,7 @@ from tilewright.ir.types import Dim, ScalarType, Shape, ShapedType, TensorType, 
 from tilewright.ops import control, elementwise, memory, shape
 from tilewright.ops.sampling import special
 from tilewright.ops.words import dtype_of
+from tilewright.passes.drop_carries import find_origins, handed_on
 
 EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 64, 65)
 DTYPES = (FP32, FP32, FP32, FP16, BF16, INT32, INT8, UINT8, INT64, BOOL)
@@ -351,8 +352,7 @@ class Generator:
                 self.remember(self.shaped())
                 self.step()
             values = self.finish()
-            finals = [p.final for p in self.params if p.direction is not IN]
-            control.return_(tuple(values), tuple(finals))
+            control.return_(tuple(values), self._finals(block))
         self._bind_symbols()
         body = Block(tuple(p.value for p in self.params), block.ops)
         types = tuple(value.type for value in values)
@@ -364,6 +364,12 @@ class Generator:
         for helper in functions.values():
             used.update(op.name for op in helper.body.walk() if helper is not main)
         return Case(program, [p.make for p in self.params], used, frozenset(self.versions))
+
+    def _finals(self, block: Block) -> tuple[Value, ...]:
+        """Last versions of parameters; what a region only handed on is no new one."""
+        origins = find_origins(handed_on(block))
+        finals = [p.final for p in self.params if p.direction is not IN]
+        return tuple(origins.get(final, final) for final in finals)
 
     def _called(self, main: Function) -> dict[str, Function]:
         """The functions that `main` calls, then `main`."""

@@ -1,4 +1,4 @@
-"""What a loop hands on as it got it is no carry of the loop.
+"""What a loop hands on as it got it is no carry of the loop; nor does a branch give it.
 
 Helpers that are inlined under the names of their caller leave such carries behind.
 
@@ -23,6 +23,8 @@ After::
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.rewrite import Cloner, map_functions, rewrite_function
@@ -32,68 +34,101 @@ from tilewright.ops.extents import expr_of
 
 
 def drop_carries(program: Program, entry: str) -> Program:
-    """`program` without carries that no iteration changes."""
+    """`program` without what its loops and branches only hand on."""
     return map_functions(program, without_carries)
 
 
 def without_carries(function: Function) -> Function:
-    """A copy of `function` without such carries; itself where there are none."""
-    if not any(unchanged(op) for op in function.body.walk()):
+    """A copy of `function` without such carries and results; itself where there are none."""
+    origins = find_origins(handed_on(function.body))
+    if not origins:
         return function
-    return rewrite_function(function, Dropper)
+    return rewrite_function(function, lambda builder: Dropper(builder, origins))
 
 
-def unchanged(op: Operation) -> frozenset[int]:
-    """Which carries of a loop every iteration hands on as it got them."""
-    if op.opdef is not control.for_:
-        return frozenset()
-    return frozenset(k for k in range(len(op.results)) if is_unchanged(op, k))
+Handed = dict[Value, frozenset[Value]]
+"""For results of loops and branches, and carries: the one or two values that each may be."""
 
 
-def is_unchanged(op: Operation, position: int) -> bool:
-    """True when a carry of a loop is the same in every iteration."""
-    body = op.regions[0]
-    return comes_from(body.terminator.operands[0][position], body.params[1 + position])
+def handed_on(block: Block, known: Handed | None = None) -> Handed:
+    """What loops and branches in a block hand on, added to what is `known`."""
+    handed: Handed = {} if known is None else known
+    for op in block.ops:
+        for region in op.regions:
+            handed_on(region, handed)
+        for position, result in enumerate(op.results):
+            if op.opdef is control.if_:
+                found = given_by(op, position, handed)
+                if len(found) <= 2:
+                    handed[result] = found
+            elif op.opdef is control.for_:
+                param, init = op.regions[0].params[1 + position], op.operands[3][position]
+                found = given_by(op, position, handed) - {param} | of(init, handed)
+                if len(found) == 1:
+                    handed[result] = handed[param] = found
+    return handed
 
 
-def comes_from(value: Value, param: Value) -> bool:
-    """True when `value` is `param`, perhaps by way of loops that do not change it."""
-    if value is param:
-        return True
-    op = value.op
-    if op is None or op.opdef is not control.for_:
-        return False
-    position = op.results.index(value)
-    return comes_from(op.operands[3][position], param) and is_unchanged(op, position)
+def of(value: Value, handed: Handed) -> frozenset[Value]:
+    """What `value` always is one of."""
+    return handed.get(value, frozenset((value,)))
+
+
+def given_by(op: Operation, position: int, handed: Handed) -> frozenset[Value]:
+    """What the regions of `op` yield at `position`."""
+    yielded = [region.terminator.operands[0][position] for region in op.regions]
+    return frozenset[Value]().union(*(of(value, handed) for value in yielded))
+
+
+def find_origins(handed: Handed) -> dict[Value, Value]:
+    """The values that are always one other value, and that one."""
+
+    def origin(value: Value) -> Value:
+        while len(handed.get(value, ())) == 1:
+            (value,) = handed[value]
+        return value
+
+    found = {value: set(map(origin, sources)) for value, sources in handed.items()}
+    return {value: origins.pop() for value, origins in found.items() if len(origins) == 1}
 
 
 class Dropper(Cloner):
-    """Copies a function without carries that no iteration changes."""
+    """Copies a function without the results that have `origins`."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, origins: Mapping[Value, Value]) -> None:
         super().__init__(builder, fresh_symbols=True)
+        self.origins = origins
 
     def clone(self, op: Operation) -> Operation:
-        dropped = unchanged(op)
-        if not dropped:
+        left = [k for k, result in enumerate(op.results) if result not in self.origins]
+        if len(left) == len(op.results):
             return super().clone(op)
-        left = [k for k in range(len(op.results)) if k not in dropped]
-        inits = tuple(map(self.value, op.operands[3]))
-        counter, *carried = op.regions[0].params
-        for k in dropped:
-            self.stand_for(carried[k], inits[k])
-            self.stand_for(op.results[k], inits[k])
-        region = Block(tuple(map(self.copied, (counter, *(carried[k] for k in left)))))
-        with self.builder.inside(region):
-            for inner in op.regions[0].ops[:-1]:
-                self.clone(inner)
-            given = op.regions[0].terminator.operands[0]
-            control.yield_(tuple(self.value(given[k]) for k in left))
-        operands = (*map(self.entry, op.operands[:3]), tuple(inits[k] for k in left))
-        new = self.builder.emit(op.opdef, operands, op.attrs, (region,), span=op.span)
+        for result in op.results:
+            if result in self.origins:
+                self.stand_for(result, self.value(self.origins[result]))
+        operands = self.operands(op)
+        if op.opdef is control.for_:
+            operands = (*operands[:3], tuple(operands[3][k] for k in left))
+        regions = tuple(self.narrowed(region, left) for region in op.regions)
+        new = self.builder.emit(op.opdef, operands, self.attrs(op), regions, span=op.span)
         for k, result in zip(left, new.results, strict=True):
             self.bind(op.results[k], result)
         return new
+
+    def narrowed(self, block: Block, left: Sequence[int]) -> Block:
+        """A copy of a region that carries and yields only what is `left`."""
+        index, carried = block.params[:1], block.params[1:]
+        for param in carried:
+            if param in self.origins:
+                self.stand_for(param, self.value(self.origins[param]))
+        kept = [carried[k] for k in left] if carried else []
+        region = Block(tuple(map(self.copied, (*index, *kept))))
+        with self.builder.inside(region):
+            for inner in block.ops[:-1]:
+                self.clone(inner)
+            given = block.terminator.operands[0]
+            control.yield_(tuple(self.value(given[k]) for k in left))
+        return region
 
     def copied(self, param: Value) -> Value:
         """A parameter of a copied block."""

@@ -117,10 +117,16 @@ def _explicit_joins(p: FunctionParser, node: ast.If, then: Arm, other: Arm) -> l
 
 def _join(p: FunctionParser, name: str, a: Any, then: Arm, b: Any, other: Arm) -> Join:
     """Versions of one root join as its newest version."""
-    roots = [p.versions.root(side) if isinstance(side, Value) else None for side in (a, b)]
-    if roots[0] is None or roots[0] != roots[1]:
+    root, second = (p.versions.root(x) if isinstance(x, Value) else None for x in (a, b))
+    if root is None or root != second:
         return Join(name, a, b)
-    return Join(name, then.versions[roots[0]], other.versions[roots[0]], roots[0])
+    return Join(name, _newest(p, a, then, root), _newest(p, b, other, root), root)
+
+
+def _newest(p: FunctionParser, given: Value, arm: Arm, root: int) -> Value:
+    """What has the contents of the newest version of `root` at the end of an arm."""
+    newest = arm.versions[root]
+    return given if p.versions.version(given) is newest else newest
 
 
 def _arm_values(p: FunctionParser, node: ast.If, arm: Arm, names: Sequence[str]) -> list[Any]:
@@ -210,13 +216,12 @@ def _leave(
     explicit: bool,
 ) -> None:
     given: dict[tuple[int, int], Value] = {}
+    pairs = enumerate(zip(then.versions, other.versions))
+    written = {root for root, (one, another) in pairs if one is not another}
     for join, result in zip(joins, results):
         result.name = join.name
         given[id(join.then), id(join.other)] = result
-        if join.root is not None:
-            p.versions.advance(join.root, result)
-        else:
-            p.versions.join(result, join.then, join.other)
+        _follow(p, join, result, written)
     for name in names:
         p.scope[name] = _after(p, name, given, then, other, explicit)
     for name in _agreed_names(p, then, other):
@@ -224,6 +229,18 @@ def _leave(
     for join, result in zip(joins, results):
         if explicit or join.root is None:
             p.scope[join.name] = result
+
+
+def _follow(p: FunctionParser, join: Join, result: Value, written: set[int]) -> None:
+    """A result is the newest version of a root that an arm wrote, or repeats what is newest."""
+    root = join.root
+    if root is None:
+        p.versions.join(result, join.then, join.other)
+    elif root in written:
+        p.versions.advance(root, result)
+        written.remove(root)
+    else:
+        p.versions.repeat(result, p.versions.current[root])
 
 
 def _agreed_names(p: FunctionParser, then: Arm, other: Arm) -> Iterator[str]:

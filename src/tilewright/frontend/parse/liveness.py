@@ -19,7 +19,7 @@ _NONE: Names = frozenset()
 @dataclass
 class Facts:
     """`reads`: names read before any write; `writes`: names always written; `assigned`: names that
-    may be rebound, in order; `written`: names whose contents a call may write."""
+    may be rebound, in order; `written`: names whose contents may be written."""
 
     reads: Names = _NONE
     writes: Names = _NONE
@@ -83,7 +83,8 @@ class Liveness:
         header = node.iter if isinstance(node, ast.For) else node.test
         bound = frozenset(_targets(node.target)) if isinstance(node, ast.For) else _NONE
         reads = names_read(header) | (inner.reads - bound)
-        return Facts(reads, _NONE, inner.assigned, inner.written)
+        written = inner.written.union(_begun_with(node, inner.written))
+        return Facts(reads, _NONE, inner.assigned, written)
 
     def _facts_of_scope(self, node: ast.With) -> Facts:
         inner = self.facts(node.body)
@@ -174,6 +175,7 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
             plain = [name for target in targets for name in _targets(target)]
             partial = [name for target in targets for name in _partial_targets(target)]
             facts = Facts(_target_reads(targets), frozenset(plain), (*plain, *partial))
+            facts.written = frozenset(partial)
             return _with_value(value, facts)
         case ast.AnnAssign(target=target, value=value, annotation=annotation):
             plain = _targets(target) if value is not None else []
@@ -183,6 +185,15 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
             return _with_value(value, Facts(), bare=True)
         case _:
             return Facts(names_read(node))
+
+
+def _begun_with(node: ast.For | ast.While, headers: Names) -> Iterator[str]:
+    """The names that a loop gives to those of `headers` that it carries."""
+    call = node.iter if isinstance(node, ast.For) else None
+    for keyword in call.keywords if isinstance(call, ast.Call) else ():
+        if isinstance(node, ast.For) and isinstance(keyword.value, ast.Tuple):
+            carried = zip(reversed(_targets(node.target)), reversed(keyword.value.elts))
+            yield from (_base_name(init) for name, init in carried if name in headers)
 
 
 def _targets(target: ast.expr | None) -> list[str]:
@@ -229,7 +240,7 @@ def _with_value(value: ast.expr | None, facts: Facts, *, bare: bool = False) -> 
             rebound.extend(names)
     facts.reads |= read
     facts.assigned = (*facts.assigned, *rebound)
-    facts.written = frozenset((*written, *facts.assigned))
+    facts.written |= written
     return facts
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any
 
@@ -65,12 +66,16 @@ _ADVICE = "Bind it before the loop, or use it inside."
 
 @dataclass
 class Carry:
-    """One carried value: its header name, its value before the loop, what it is carried for."""
+    """One carried value: its header name, its value before the loop, what it is carried for.
+
+    `root` is what it is the newest version of; it may also repeat one that the loop does not write.
+    """
 
     name: str
     init: Value
     explicit: bool = False
     root: int | None = None
+    repeats: bool = False
 
 
 @dataclass
@@ -119,20 +124,18 @@ class Reading:
 
 
 def read_loop(p: FunctionParser, loop: Loop) -> Reading:
-    """Reads the body. What begins as a parameter is taken for versions of it; where that makes a
-    read stale, for values that only begin with its contents."""
-    mark = len(p.state.errors)
-    reading = _settled(p, loop, Again())
-    found = p.state.errors[mark:]
-    begun = zip(loop.headers, map(p.versions.newest, loop.inits))
-    values = {name for name, init in begun if p.versions.root(init) is not None}
-    if values and _has_stale(found):
-        del p.state.errors[mark:]
-        other = _settled(p, loop, Again(values=values))
-        if not _has_stale(p.state.errors[mark:]):
-            reading = other
-        else:
-            p.state.errors[mark:] = found
+    """Reads the body. What begins as a parameter that the body seems to write is taken for versions
+    of it; where that makes a read stale, for the same contents until a write shows up."""
+    mark, guess = len(p.state.errors), _guessed_roots(p, loop)
+    with suppress(StaleRead):
+        reading = _settled(p, loop, Again(roots=guess))
+        if not guess or not _has_stale(p.state.errors[mark:]):
+            return _required(reading)
+    del p.state.errors[mark:]
+    return _required(_settled(p, loop, Again()))
+
+
+def _required(reading: Reading | None) -> Reading:
     if reading is None:
         raise Silenced
     return reading
@@ -140,6 +143,16 @@ def read_loop(p: FunctionParser, loop: Loop) -> Reading:
 
 def _has_stale(errors: Sequence[Exception]) -> bool:
     return any(isinstance(error, StaleRead) for error in errors)
+
+
+def _guessed_roots(p: FunctionParser, loop: Loop) -> set[int]:
+    """The parameters that a body seems to write."""
+    facts, begun = loop.facts, dict(zip(loop.headers, loop.inits))
+    names = facts.written.union(facts.assigned).difference(begun)
+    bound = (begun[name] for name in facts.written.intersection(begun))
+    bound = (*bound, *map(p.scope.get, names))
+    roots = (p.versions.root(value) for value in bound if isinstance(value, Value))
+    return {root for root in roots if root is not None}
 
 
 def _settled(p: FunctionParser, loop: Loop, again: Again) -> Reading | None:
@@ -186,9 +199,13 @@ def _read_once(p: FunctionParser, loop: Loop, again: Again) -> tuple[Reading, Ag
         _take_parts(p, sorted(again.parts))
     block = p.region(all_params, loop.body)
     block.ops[:0] = head.ops
-    names, yields = _yielded(p, loop, carries, p.ended)
+    names, yields = _yielded(p, loop, carries, params, p.ended)
     reading = Reading(carries, params, block, before, yields, names, dict(p.scope), variable)
-    return reading, _missed(p, loop, reading, again, start, mark)
+    missed = _missed(p, loop, reading, again, start, mark)
+    for carry, param in zip(carries, params):
+        if carry.explicit and carry.root is not None and not p.versions.is_stale(param):
+            carry.root, carry.repeats = None, True
+    return reading, missed
 
 
 def _take_parts(p: FunctionParser, names: Sequence[str]) -> None:
@@ -206,7 +223,9 @@ def _enter(p: FunctionParser, carries: Sequence[Carry], params: Sequence[Value])
             _rename(p.scope, carry.init, param)
         else:
             p.scope[carry.name] = param
-        if carry.root is None:
+        if carry.repeats:
+            p.versions.repeat(param, carry.init)
+        elif carry.root is None:
             p.versions.join(param, carry.init)
 
 
@@ -217,29 +236,38 @@ def _rename(scope: dict[str, Any], old: Value, new: Value) -> None:
 
 
 def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
-    carries = [
-        Carry(name, init, explicit=True, root=_root_of(p, name, init, again))
-        for name, init in zip(loop.headers, map(p.versions.newest, loop.inits))
-    ]
+    carries: list[Carry] = []
+    carried: dict[int | None, Carry] = {}
+
+    def carry(name: str, init: Value, *, explicit: bool = False) -> None:
+        new = Carry(name, init, explicit)
+        root = None if name in again.values else p.versions.root(init)
+        if root not in again.roots:
+            new.repeats = root is not None
+        elif root not in carried:
+            new.root = root
+            carried[root] = new
+        carries.append(new)
+
+    for name, init in zip(loop.headers, map(p.versions.newest, loop.inits)):
+        carry(name, init, explicit=True)
     needed = p.live.live(loop.node) | loop.again_reads
-    carried = {carry.init for carry in carries if carry.root is not None}
     for name in _implicit_names(p, loop, again):
         bound = p.scope.get(name)
-        if name not in needed or not can_flow(bound) or bound in carried:
+        if name not in needed or not can_flow(bound):
             continue
         if name not in again.names and root_of_part(p, bound) is not None:
             continue
         init = p.versions.newest(_initial(p, name, bound, again))
         if isinstance(bound, Value):
             _rename(p.scope, bound, init)
-        carries.append(Carry(name, init, root=_root_of(p, name, init, again)))
-        if carries[-1].root is not None:
-            carried.add(init)
-    for root in _written_roots(p, loop, again):
-        init = p.versions.current[root]
-        if init not in carried:
-            carries.append(Carry(init.name, init, root=root))
-            carried.add(init)
+        other = None if name in again.values else carried.get(p.versions.root(init))
+        if other is None:
+            carry(name, init)
+        elif not other.explicit:
+            _rename(p.scope, init, other.init)
+    for root in sorted(again.roots - carried.keys()):
+        carry(p.versions.current[root].name, p.versions.current[root])
     return carries
 
 
@@ -268,24 +296,17 @@ def _initial(p: FunctionParser, name: str, bound: Any, again: Again) -> Value:
     return p.as_value(bound)
 
 
-def _root_of(p: FunctionParser, name: str, init: Value, again: Again) -> int | None:
-    """The root whose newest version is carried; None for a plain value."""
-    return None if name in again.values else p.versions.root(init)
-
-
-def _written_roots(p: FunctionParser, loop: Loop, again: Again) -> list[int]:
-    bound = (p.scope.get(name) for name in loop.facts.written)
-    guessed = (p.versions.root(value) for value in bound if isinstance(value, Value))
-    return sorted({*again.roots, *(root for root in guessed if root is not None)})
-
-
 def _has_yield(p: FunctionParser, body: Sequence[ast.stmt]) -> bool:
     values = (node.value for node in body if isinstance(node, (ast.Assign, ast.AnnAssign)))
     return any(value is not None and is_word_call(p, value, "yield_") for value in values)
 
 
 def _yielded(
-    p: FunctionParser, loop: Loop, carries: Sequence[Carry], ended: Yield | None
+    p: FunctionParser,
+    loop: Loop,
+    carries: Sequence[Carry],
+    params: Sequence[Value],
+    ended: Yield | None,
 ) -> tuple[list[str], list[Any]]:
     explicit = [carry for carry in carries if carry.explicit]
     given = list(ended.values) if ended else []
@@ -308,9 +329,8 @@ def _yielded(
             f"{len(names)} names",
             p.span(ended.node),
         )
-    for carry in carries[len(explicit) :]:
-        current = p.versions.current[carry.root] if carry.root is not None else None
-        given.append(current if current is not None else p.scope.get(carry.name))
+    for carry, param in zip(carries[len(explicit) :], params[len(explicit) :]):
+        given.append(p.scope.get(carry.name) if carry.root is None else p.versions.newest(param))
         names.append(carry.name)
     return names, given
 
@@ -352,10 +372,11 @@ def _diverted(
     """Names carried as a version of a parameter that name something else after an iteration."""
     needed = p.live.live(loop.node) | loop.again_reads
     for carry, param, value in zip(reading.carries, reading.params, reading.yields):
-        if carry.root is None:
+        if carry.root is None and not carry.repeats:
             continue
-        if carry.explicit:
-            if not isinstance(value, Value) or p.versions.root(value) != carry.root:
+        if carry.explicit or carry.repeats:
+            root = value if not isinstance(value, Value) else p.versions.root(value)
+            if root != p.versions.root(param):
                 yield carry.name
             continue
         for name in [name for name in needed if start.get(name) is param]:
@@ -393,6 +414,8 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
         result.name = name
         if carry.root is not None:
             p.versions.advance(carry.root, result)
+        elif carry.repeats:
+            p.versions.repeat(result, carry.init)
         else:
             p.versions.join(result, carry.init, reading.yields[reading.carries.index(carry)])
     live = p.live.live(loop.node)
@@ -405,7 +428,8 @@ def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequen
                 _rename(p.scope, was, taken_again(p, was))
             continue
         root = p.versions.root(bound) if isinstance(bound, Value) else None
-        if root is not None:  # an older version stays one: it may be written, not read
+        leaves = name in before or bound in inside or bound not in p.versions.same
+        if root is not None and leaves:  # an older version stays one: it may be written, not read
             p.scope[name] = inside.get(bound, bound if name not in before else was)
         elif name in before and bound in reading.params:
             continue

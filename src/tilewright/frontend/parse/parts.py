@@ -156,7 +156,7 @@ def _require_leading_drops(p: FunctionParser, op: Operation) -> None:
 def _require_untouched(p: FunctionParser, op: Operation, part: Value, newest: Value) -> None:
     """Since a part was sliced, only it and parts disjoint from it may have been written."""
     whole = op.operands[0]
-    while newest is not whole:
+    while p.versions.version(newest) is not p.versions.version(whole):
         last = newest.op
         if last is None or last not in p.state.put_back:
             raise _touched(op, whole)

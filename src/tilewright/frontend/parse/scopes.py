@@ -140,7 +140,7 @@ def _leave(
     outside = dict(zip(yields, results))
     for inner, result in outside.items():
         result.name = inner.name
-        p.versions.follow(inner, result)
+        p.versions.follow(inner, result, outside)
     for root, version in enumerate(versions):
         if version is not p.versions.current[root]:
             p.versions.advance(root, outside.get(version, version))

@@ -6,7 +6,7 @@ version is current; the function ends with the last. A loop that writes a parame
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from tilewright.dataclass import dataclass
@@ -18,6 +18,8 @@ from tilewright.ir.opdef import ties_of
 class Versions:
     """`current[r]` is the newest version of root `r`; `roots` maps every version to its root.
 
+    `same` maps what a branch or loop gave of a version that it did not write to that version: both
+    are current then, may be read, and are written as one.
     `parts` are slices and views of versions, and views of other tensors, and what writes made of
     them. `mixed` are values that may be a version or part on one path and something else on
     another: nothing may be written through them.
@@ -25,6 +27,7 @@ class Versions:
 
     current: list[Value] = field(default_factory=list[Value])
     roots: dict[Value, int] = field(default_factory=dict[Value, int])
+    same: dict[Value, Value] = field(default_factory=dict[Value, Value])
     parts: set[Value] = field(default_factory=set[Value])
     mixed: set[Value] = field(default_factory=set[Value])
 
@@ -42,14 +45,23 @@ class Versions:
         self.roots[value] = root
         self.current[root] = value
 
+    def repeat(self, value: Value, version: Value) -> None:
+        """Makes `value` another value with the contents of `version`, in the same memory."""
+        self.roots[value] = self.roots[version]
+        self.same[value] = self.version(version)
+
+    def version(self, value: Value) -> Value:
+        """The version whose contents `value` has; `value` itself when it is one, or has none."""
+        return self.same.get(value, value)
+
     def newest(self, value: Value) -> Value:
-        """The current version of the root of `value`; `value` itself when it has none."""
-        root = self.roots.get(value)
-        return value if root is None else self.current[root]
+        """The current version of the root of `value`; `value` itself when it has its contents."""
+        return self.current[self.roots[value]] if self.is_stale(value) else value
 
     def is_stale(self, value: Value) -> bool:
         """True when a newer version of the same root exists."""
-        return value in self.roots and self.newest(value) is not value
+        root = self.roots.get(value)
+        return root is not None and self.current[root] is not self.same.get(value, value)
 
     def is_owned(self, value: Value) -> bool:
         """True for what is, or may be, memory of a parameter."""
@@ -60,11 +72,15 @@ class Versions:
         if any(isinstance(side, Value) and self.is_owned(side) for side in sides):
             self.mixed.add(result)
 
-    def follow(self, inner: Value, result: Value) -> None:
-        """Makes `result` what `inner` is, outside a scope; parts cannot be written from there."""
+    def follow(self, inner: Value, result: Value, outside: Mapping[Value, Value]) -> None:
+        """Makes `result` what `inner` is, outside a scope, where versions are those of `outside`;
+        parts cannot be written from there."""
         root = self.roots.get(inner)
         if root is not None:
             self.roots[result] = root
+            version = self.version(inner)
+            if version is not inner:
+                self.same[result] = outside.get(version, version)
         elif inner in self.parts or inner in self.mixed:
             self.mixed.add(result)
 
@@ -90,7 +106,7 @@ class Versions:
         self.current[:] = mark
 
     def changed_since(self, mark: list[Value]) -> list[int]:
-        """Roots with another current version than in `mark`, in order."""
+        """Roots that were written since `mark`, in order."""
         pairs = enumerate(zip(self.current, mark, strict=True))
         return [root for root, (now, then) in pairs if now is not then]
 
