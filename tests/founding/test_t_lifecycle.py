@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -439,6 +440,30 @@ def test_a_helper_hands_tensors_to_its_caller() -> None:
         return first + others["rest"]
 
     assert np.array_equal(applied(body), X + 1 + 2 * X)
+
+
+class State:
+    def __init__(self, t: Any) -> None:
+        self.tile = t
+        self.parts = [t * 2.0, types.SimpleNamespace(third=t * 3.0)]
+        self.owner = self
+
+
+def test_objects_of_the_author_take_their_tensors_with_them() -> None:
+    """T-112"""
+
+    def begin(t):
+        return State(t + 1.0)
+
+    def update(state):
+        state.tile = state.tile + 1.0
+        return state
+
+    def body(t):
+        state = update(begin(t))
+        return state.tile + state.parts[0] + state.parts[1].third
+
+    assert np.array_equal(applied(body), (X + 2) + 5 * (X + 1))
 
 
 def test_a_kernel_may_return_nothing() -> None:

@@ -149,6 +149,8 @@ def _aliases(release: Release) -> dict[str, ModuleType]:
         ".compiler.backends.neuron": (None, {}),
         ".compiler.backends.neuron.tensor": (trace_tensors, {}),
         ".compiler.backends.neuron.indexing": (trace_index, {}),
+        ".compiler.backends.neuron.TraceContext": (engine, {}),
+        ".compiler.backends.neuron.TraceKernel": (engine, {}),
     }
     made: dict[str, ModuleType] = {
         release.root + part: AliasModule(

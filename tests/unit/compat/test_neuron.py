@@ -16,6 +16,8 @@ import neuronxcc.nki.language as nl
 import neuronxcc.nki.typing as nt
 from neuronxcc.nki.isa.constants import dge_mode, engine, nc_version, oob_mode, reduce_cmd
 from neuronxcc.nki.language import par_dim
+from neuronxcc.nki.compiler.backends.neuron.TraceContext import TraceContext, dont_trace
+from neuronxcc.nki.compiler.backends.neuron.TraceKernel import TraceKernel
 from neuronxcc.nki.compiler.backends.neuron.tensor import KernelTensor
 import nki as new
 
@@ -36,6 +38,8 @@ def kernel(x):
 
 x = np.arange(32, dtype=np.float32).reshape(4, 8)
 want = 8 * x
+assert isinstance(kernel, TraceKernel) and TraceContext.global_ctx is None
+assert dont_trace(fresh) is fresh
 assert np.array_equal(kernel(x), want)
 assert np.array_equal(nki.simulate_kernel(kernel[1], x), want)
 assert np.array_equal(new.simulate(kernel)(x), want)

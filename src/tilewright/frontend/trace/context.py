@@ -10,9 +10,8 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from types import FunctionType, ModuleType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy
 
@@ -41,6 +40,7 @@ from tilewright.frontend.trace.compare import compare_chain
 from tilewright.frontend.trace.function import KernelFrame, KernelFunction
 from tilewright.frontend.trace.grid import grid_has_multi_physical_cores
 from tilewright.frontend.trace.guards import Watch
+from tilewright.frontend.trace.held import tensors_in
 from tilewright.frontend.trace.index import TileIndex, TileMaskUnion, mask
 from tilewright.frontend.trace.options import CompileOpts
 from tilewright.frontend.trace.predicates import ALWAYS, ScalarPredicate
@@ -574,19 +574,6 @@ def author_locals() -> dict[str, Any]:
     """The local names of the author's function that runs now."""
     frame = author_frame()
     return {} if frame is None else frame.f_locals
-
-
-def tensors_in(value: Any) -> Iterator[nki_tensor]:
-    """The tensors in a value and in the containers it is made of."""
-    if isinstance(value, nki_tensor):
-        yield value
-    elif isinstance(value, (tuple, list, set, frozenset)):
-        for item in cast("tuple[Any, ...]", value):
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(cast("dict[Any, Any]", value).values()))
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from tensors_in([getattr(value, field.name) for field in fields(value)])
 
 
 def describe_return(value: Any) -> str:
