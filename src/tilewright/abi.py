@@ -409,8 +409,7 @@ class WaitKind(IntFlag):
 
 
 ARENA_ALIGNMENT = 64
-FAULT_VALUES = 4
-WAIT_VALUES = 2
+FAULT_VALUES, WAIT_VALUES = 4, 2
 
 # Print ring: u64 count of records ever begun (atomic add), u64 capacity, then `capacity` records
 # {u64 op id, u64 values[PRINT_VALUES]}. Record number >= capacity is dropped, but counted.
@@ -436,13 +435,7 @@ class Fault(IntEnum):
     NO_SUCH_RANK = 24  # values: given, how many there are
     NOT_AS_REQUIRED = 25  # values: those that the manifest's text for the op speaks of
     ZERO_STEP = 26
-    # of kernels in C++ with several sides; values: a side that waits, for which pipe or event
-    NO_OTHER_SIDE = 27
-    SIDES_PUSH = 28
-    SIDES_POP = 29
-    SIDES_EVENT = 30
-    SIDES_MEET = 31
-    TILE_MISMATCH = 32  # values: bytes that were pushed, bytes to pop
+    NO_OTHER_SIDE, SIDES_PUSH, SIDES_POP, SIDES_EVENT, SIDES_MEET, TILE_MISMATCH = range(27, 33)
 
 
 def fault_name(status: int) -> str:
@@ -458,8 +451,7 @@ class ExternalKernel:
     """Function `function` of the C++ file `source`; `params` are the C++ types of its parameters.
 
     A kernel refers to it by an undefined symbol. `contents` is the digest of the sources that it
-    was built from, `library` the key under which what was built is kept. With a `cube`, it is the
-    vector side of a mixed kernel, of which `cube` is the other side.
+    was built from, `library` the key of what was built, `cube` the other side of a mixed kernel.
     """
 
     function: str
@@ -473,11 +465,9 @@ class ExternalKernel:
     @staticmethod
     def from_json(data: Sequence[Any]) -> ExternalKernel:
         """The inverse of `dataclasses.astuple`."""
-        function, source, params, include_dirs, contents, library, cube = data
-        other = None if cube is None else ExternalKernel.from_json(cube)
-        return ExternalKernel(
-            function, source, tuple(params), tuple(include_dirs), contents, library, other
-        )
+        function, source, params, folders, *built, cube = data
+        built.append(cube and ExternalKernel.from_json(cube))
+        return ExternalKernel(function, source, tuple(params), tuple(folders), *built)
 
 
 # ---- side tables ---------------------------------------------------------------------------------
