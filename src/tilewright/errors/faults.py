@@ -124,11 +124,7 @@ class CancelledError(KeyboardInterrupt):
     code = "TW405"
 
 
-_SIDES = (
-    "every side of a kernel in C++ has ended or waits for another one: side {0}, where 0 is the "
-    "cube core and lane n is 1 + n,"
-)
-
+_SIDES = "every side has ended or waits: side {0}, where 0 is the cube core and 1 + n lane n,"
 FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "INDEX_OUT_OF_BOUNDS": (
         IndexOutOfBounds,
@@ -142,18 +138,12 @@ FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
     "DEADLOCK": (Deadlock, "every participant waits for another one"),
     "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),
-    "NO_OTHER_SIDE": (
-        Deadlock,
-        "a kernel in C++ talks to another side and has none; core_type='mixed' gives it one",
-    ),
+    "NO_OTHER_SIDE": (Deadlock, "a C++ kernel has no other side; core_type='mixed' gives it one"),
     "SIDES_PUSH": (Deadlock, f"{_SIDES} for a free slot in pipe {{1}}, which has {{2}}"),
     "SIDES_POP": (Deadlock, f"{_SIDES} for a tile in pipe {{1}}"),
     "SIDES_EVENT": (Deadlock, f"{_SIDES} for event {{1}}"),
     "SIDES_MEET": (Deadlock, f"{_SIDES} for all to meet"),
-    "TILE_MISMATCH": (
-        RuntimeShapeMismatch,
-        "a tile of {0} bytes was pushed, where {1} bytes are popped",
-    ),
+    "TILE_MISMATCH": (RuntimeShapeMismatch, "a tile of {0} bytes was pushed, not one of {1}"),
     "EXTERNAL_STATUS": (ExternalKernelFailed, "a kernel in C++ returned the status {0}"),
     "EXTERNAL_EXCEPTION": (ExternalKernelFailed, "a kernel in C++ threw an exception"),
 }
