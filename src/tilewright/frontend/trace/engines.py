@@ -47,11 +47,12 @@ def require_assignable(sema: Sema, target: nki_tensor, value: Any) -> None:
 
 def _require_start(sema: Sema, tile: nki_tensor, is_masked: bool) -> None:
     root = tile.root
-    bases = {place.partition for place in root.places} or {0}
-    if (tile.is_whole and bases == {0}) or tile.partition_axis:
+    if (tile.is_whole and not root.places) or tile.partition_axis:
         return
+    bases = {place.partition for place in root.places} or {0}
     first, count = _partitions(tile)
-    wanted = sema.ctx.device.starts_of(1 if is_masked or tile.access.constraints else count)
+    is_masked = is_masked or (tile.window is None and bool(tile.access.constraints))
+    wanted = sema.ctx.device.starts_of(1 if is_masked else count)
     for start in _values(sema, first):
         if not any(base + start in wanted for base in bases):
             *others, last = map(str, wanted)
