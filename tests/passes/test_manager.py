@@ -67,3 +67,25 @@ def test_the_manager_runs_the_pipeline() -> None:
 def test_passes_that_are_not_here_are_missing_by_name() -> None:
     with pytest.raises(AttributeError, match="no attribute 'convert_to_ssa'"):
         _ = passes.convert_to_ssa
+
+
+@pytest.mark.parametrize(
+    ("misuse", "message"),
+    [
+        (
+            lambda p: passes.PassManager().run_passes(p["start"]),
+            "run_passes takes <Function start>",
+        ),
+        (lambda p: passes.PassPipeline().run(3), "run takes 3, not a Program"),
+        (lambda p: passes.PassPipeline().add_pass(3), "add_pass takes a pass, not 3"),
+        (lambda p: passes.create_function_pass(lambda f: None, "lost")(p), "pass lost gave None"),
+        (
+            lambda p: passes.create_program_pass(lambda p: p["start"], "cut")(p),
+            "pass cut gave <Fun",
+        ),
+        (lambda p: passes.create_program_pass(lambda p: p, "same")(p["start"]), "same takes <Func"),
+    ],
+)
+def test_what_is_no_program_is_named_with_who_gave_it(misuse: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        misuse(pl.parse_program(TEXT))

@@ -76,7 +76,7 @@ def parse_function(
     stand for dimensions (text parsing). Raises author errors, several of one body together.
     """
     options = options or Options()
-    _check_options(options, source.span(node))
+    check_options(options, source.span(node))
     reader = SignatureReader(
         names, source, evaluated=evaluated, param_types=param_types, declare=declare
     )
@@ -106,7 +106,8 @@ class HandWritten(Exception):
     """A text that leaves it to us to write parts back, as authors do and printed programs never."""
 
 
-def _check_options(options: Options, span: Span) -> None:
+def check_options(options: Options, span: Span) -> None:
+    """Raises ParserTypeError for an argument of a decorator that is of another type."""
     for name, hint in hints_of(Options).items():
         given = getattr(options, name)
         if not conforms(given, hint):

@@ -18,7 +18,7 @@ from tilewright.frontend.external import (
     read_sub_worker,
     require_whole_groups,
 )
-from tilewright.frontend.function import parse_function
+from tilewright.frontend.function import check_options, parse_function
 from tilewright.frontend.inline import InlineFunction
 from tilewright.frontend.namespace import Namespace
 from tilewright.frontend.options import Options
@@ -165,6 +165,8 @@ def read_function(
     declare: dict[str, DynVar] | None = None,
 ) -> Function:
     """Reads one function: its body, or what stands in for it (external source, sub-worker)."""
+    if source.options.external_source is not None or source.options.role is Role.SubWorker:
+        check_options(source.options, source.source.span(source.node))
     if source.options.external_source is not None:
         return read_external(source)
     if source.options.role is Role.SubWorker:

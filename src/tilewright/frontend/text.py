@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from tilewright.frontend.vocabulary import pl_namespace, pld_namespace
 from tilewright.garbage import without_collections
 from tilewright.ir.conformance import hints_of
 from tilewright.ir.core import Function, Program
-from tilewright.source import Located, SourceText, Span, remember
+from tilewright.source import Located, SourceText, Span, remember, split_lines
 
 SourceMap = Mapping[int, tuple[str, int, int]]
 _HEADER = re.compile(r"^# pypto\.program: *(\w+)", re.MULTILINE)
@@ -73,23 +74,33 @@ def parse(
 
 @public_entry
 def loads(path: str | Path) -> Function | Program:
-    """The one function or program of a file; raises as `parse`."""
-    return parse(Path(path).read_text(encoding="utf-8"), str(path))
+    """The one function or program of a file, in the encoding that Python finds there; raises as
+    `parse`, and OSError."""
+    try:
+        with tokenize.open(path) as file:
+            code = file.read()
+    except (UnicodeDecodeError, SyntaxError) as error:
+        raise SyntaxError(f"Failed to compile code from {path}: {error}") from error
+    return parse(code, str(path))
 
 
 def parse_program(
     code: str, filename: str = "<string>", source_map: SourceMap | None = None
 ) -> Program:
     """As `parse`, for a text that defines a program; raises ValueError otherwise."""
-    found = parse(code, filename, source_map)
+    return require_program(parse(code, filename, source_map), filename)
+
+
+def require_program(found: Function | Program, filename: str) -> Program:
+    """What a text defines, if it is a program; raises ValueError."""
     if not isinstance(found, Program):
         raise ValueError(f"{filename} defines function '{found.name}', not a program")
     return found
 
 
 def loads_program(path: str | Path) -> Program:
-    """The program of a file; raises as `parse_program`."""
-    return parse_program(Path(path).read_text(encoding="utf-8"), str(path))
+    """The program of a file; raises as `loads`, and ValueError for another thing than a program."""
+    return require_program(loads(path), str(path))
 
 
 _ANNOTATION = re.compile(
@@ -107,12 +118,26 @@ def _parsed(code: str, filename: str) -> ast.Module:
     if is_plain:
         try:
             return ast.parse(_ANNOTATION.sub(lambda m: f"{m[1]}'{m[2][1:-1]}'", code), filename)
-        except SyntaxError:
+        except (SyntaxError, RecursionError, MemoryError):
             pass  # The text as it is has an error that its author knows.
     try:
         return ast.parse(code, filename)
     except SyntaxError as error:
         raise SyntaxError(f"Failed to compile code from {filename}: {error}") from error
+    except (RecursionError, MemoryError):
+        raise _too_deep(code, filename) from None
+
+
+def _too_deep(code: str, filename: str) -> ParserSyntaxError:
+    """The error for a text that Python itself cannot read; its longest line is the likely place."""
+    lines = split_lines(code)
+    number, line = max(enumerate(lines, 1), key=lambda each: len(each[1]))
+    start = len(line) - len(line.lstrip()) + 1
+    return ParserSyntaxError(
+        "An expression nests deeper than Python can read",
+        Span(remember(filename, code), number, start, number, len(line) + 1),
+        "Give parts of it names, or write a helper for them.",
+    )
 
 
 class _TextReader:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+import tilewright
 from tilewright.dataclass import dataclass
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
@@ -259,7 +260,8 @@ def macro(*paths: str, **options: Any) -> Callable[[Callable[..., Any]], Macro]:
 
 
 def get_op(name: str) -> OpDef[..., Any]:
-    """The op called `name`; raises KeyError."""
+    """The op called `name`, whether or not something has imported the ops yet; raises KeyError."""
+    _ = tilewright.ops
     return OPS[name]
 
 

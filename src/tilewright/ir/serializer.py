@@ -19,7 +19,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.conformance import conforms, hints_of, require_conforming
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.hints import CrossCoreSlot, Split
-from tilewright.ir.opdef import OPS
+from tilewright.ir.opdef import get_op
 from tilewright.ir.verifier import verify, verify_function
 from tilewright.source import Span
 
@@ -282,7 +282,7 @@ class _Reader:
         self, block: Block, name: str, operands: Any, regions: Any, attrs: Any, results: Any,
         span: Any,
     ) -> None:  # fmt: skip
-        opdef = OPS[name]
+        opdef = get_op(name)
         entries = self.typed(operands, tuple[Any, ...])
         inner = tuple(map(self.block, regions))
         given = {key: self.decode(value) for key, value in attrs}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, DType
+from tilewright.dtypes import BF16, BOOL, FP16, FP32, INDEX, INT64, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
@@ -132,9 +132,12 @@ def as_fill(given: Any, dtype: DType) -> int | float:
 
 
 def promoted(x: DType, y: DType) -> DType:
-    """The dtype in which x and y combine: float over int, then the wider, then the signed one."""
+    """The dtype in which x and y combine: float over int, then the wider, then the signed one; of
+    INDEX and INT64, which are distinct, INT64."""
     if x is y:
         return x
+    if {x, y} == {INDEX, INT64}:
+        return INT64
     if x.is_float() != y.is_float():
         return x if x.is_float() else y
     if {x, y} == {FP16, BF16}:

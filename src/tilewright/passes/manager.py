@@ -13,7 +13,6 @@ from tilewright.ir.verifier import DEFAULT_PROPERTIES, IRPropertySet, verify
 from tilewright.ir.verifier import IRProperty as IRProperty
 from tilewright.passes import pipeline
 
-
 Node = TypeVar("Node", Program, Function)
 
 

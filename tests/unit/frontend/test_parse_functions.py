@@ -107,6 +107,14 @@ def test_typed_literals_and_mixed_widths() -> None:
     assert [t.dtype.name for t in settled(f).return_types] == ["INT32", "INDEX"]
 
 
+@pytest.mark.parametrize(
+    "text", ["n + k", "k - n", "min(k, n)", "pl.min(k, n)", "pl.min(n, k)", "pl.max(k, n)"]
+)
+def test_an_index_and_an_int64_meet_in_an_int64_whichever_comes_first(text: str) -> None:
+    f = read(f"a = {text}\nreturn a", "n: pl.INT64, k: pl.INDEX")
+    assert [t.dtype.name for t in settled(f).return_types] == ["INT64"]
+
+
 def test_scalars_of_different_kinds_do_not_combine() -> None:
     with pytest.raises(TypeError, match="do not combine"):
         read("y = n + a", "n: pl.INT64, a: pl.FP32")

@@ -108,6 +108,8 @@ def test_python_syntax_errors_in_a_type_name_the_file(type_: str) -> None:
         ("(level='AIV')", "pl.function: level is 'AIV'; Level | None is accepted"),
         ("(type=pl.Level.AIV)", "pl.function: type is <Level.AIV: .*>; FunctionType is accepted"),
         ("(attrs=[1])", r"pl.function: attrs is \[1\]; Mapping"),
+        ("(external_source=3)", r"pl.function: external_source is 3; str \| None is accepted"),
+        ("(role=pl.Role.SubWorker, level=3)", r"pl.function: level is 3; Level \| None is accept"),
     ],
 )
 def test_a_decorator_takes_its_options_only(options: str, said: str) -> None:
@@ -276,3 +278,21 @@ def test_a_place_shows_the_text_that_it_is_in_not_a_later_one_of_that_name() -> 
     span = function.body.ops[-2].span
     assert span is not None and (3, "    m = n + n") in span.snippet()
     ir.assert_structural_equal(ir.deserialize(ir.serialize(function)), function)
+
+
+@pytest.mark.parametrize("text", ["n" + "+n" * 10_000, "-" * 10_000 + "n", "n" + ".a" * 10_000])
+def test_what_python_itself_cannot_read_is_refused_at_its_line(text: str) -> None:
+    program = f"@pl.function\ndef f(n: pl.Scalar[pl.INDEX]):\n    m = {text}\n    return m\n"
+    with pytest.raises(ParserSyntaxError, match="deeper than Python can read") as caught:
+        pl.parse(program)
+    assert caught.value.span is not None and caught.value.span[1:3] == (3, 5)
+
+
+def test_files_are_read_in_the_encoding_that_python_finds_there(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    for head, encoding in (("", "utf-8-sig"), ("# coding: latin-1\n# \xe9\n", "latin-1")):
+        path.write_bytes((head + PROGRAM.strip()).encode(encoding))
+        assert pl.loads_program(path).name == "Named"
+    path.write_bytes(b"# \xe9\n")
+    with pytest.raises(SyntaxError, match=r"Failed to compile code from .*kernel\.py"):
+        pl.loads(path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -134,6 +137,14 @@ def test_bytes_give_the_same_program_back() -> None:
 
 def values_of(block: Block) -> list[Value]:
     return [*block.params, *(value for op in block.walk() for value in op.results)]
+
+
+def test_a_process_that_has_imported_no_op_reads_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_bytes(ir.serialize(program()))
+    code = "import sys; from tilewright import ir; print(ir.deserialize_from_file(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert done.stdout.strip() == str(program()).strip(), done.stderr
 
 
 def test_a_type_is_written_once() -> None:
