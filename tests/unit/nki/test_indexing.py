@@ -199,6 +199,50 @@ def test_numbers_and_smaller_tiles_fill_their_destination() -> None:
     assert np.array_equal(run(body, (8, 8)), want)
 
 
+ONE_POSITION: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
+    "first dimension": (
+        lambda x, i, j: x.reshape((16, 8, 48))[nl.arange(1)[:, None], i, j],
+        lambda x: x.reshape(16, 8, 48)[0],
+    ),
+    "another position": (
+        lambda x, i, j: x.reshape((16, 8, 48))[nl.arange(3, 4)[:, None], i, j],
+        lambda x: x.reshape(16, 8, 48)[3],
+    ),
+    "last dimension": (
+        lambda x, i, j: x[nl.mgrid[0:8, 0:48].p, nl.arange(1)[None, :]],
+        lambda x: np.repeat(x[:8, :1], 48, axis=1),
+    ),
+    "in a sum": (
+        lambda x, i, j: x[i + nl.arange(2, 3)[None, :], j],
+        lambda x: x[2:10],
+    ),
+}
+
+
+@pytest.mark.parametrize("where", ["hbm", "sbuf"])
+@pytest.mark.parametrize("name", ONE_POSITION)
+def test_a_range_of_one_position_stays_there(name: str, where: str) -> None:
+    view, want = ONE_POSITION[name]
+
+    def body(out, x):
+        i, j = nl.arange(8)[:, None], nl.arange(48)[None, :]
+        nl.store(out, nl.load(view(x, i, j)) if where == "hbm" else view(nl.load(x), i, j))
+
+    assert np.array_equal(run(body, (8, 48)), want(X))
+
+
+def test_a_mask_of_a_grid_bounds_a_column() -> None:
+    def body(out, x):
+        i, _ = nl.mgrid[0:128, 0:48]
+        for k in nl.static_range(2):
+            rows = k * 128 + i
+            column = nl.max(nl.load(x[rows, nl.arange(48)[None, :]], mask=rows < 200), axis=1)
+            nl.store(out[rows, nl.arange(1)[None, :]], column, mask=rows < 200)
+
+    given = np.concatenate([X, X[::-1]])[:200]
+    assert np.array_equal(run(body, (200, 1), given), given.max(1, keepdims=True))
+
+
 EXPERTS = np.arange(5 * 8 * 6, dtype=np.float32).reshape(5, 8, 6)
 ONE_INDEX: dict[str, Callable[..., Any]] = {
     "first": lambda w, e, i, j: w[e[0, 0], i, j],

@@ -269,8 +269,17 @@ def _take_index(selection: Selection, tensor: nki_tensor, axis: int, entry: Any)
 
 
 def placed_axes(axes: Any, dims: Sequence[Symbol]) -> dict[Symbol, Operand]:
-    """The dim of a tile along which each range symbol of an index object or mask runs."""
-    return {symbol: dims[len(dims) - axis] for symbol, axis in axes.items() if axis <= len(dims)}
+    """The dim of a tile along which each range symbol of an index object or mask runs.
+
+    A range of one position stays there along a dim of more.
+    """
+    placed: dict[Symbol, Symbol] = {
+        symbol: dims[len(dims) - axis] for symbol, axis in axes.items() if axis <= len(dims)
+    }
+    return {
+        symbol: 0 if symbol.interval() == (0, 0) != dim.interval() else dim
+        for symbol, dim in placed.items()
+    }
 
 
 # ---------------------------------------------------------------------------- other views
