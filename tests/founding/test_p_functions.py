@@ -260,6 +260,28 @@ def test_p_138_a_scalar_cannot_be_in_out(scalar: str) -> None:
     assert caught.value.span is not None and caught.value.span.line == 2
 
 
+def test_p_138_nor_one_of_a_helper() -> None:
+    @pl.inline
+    def plain(n: pl.InOut[pl.INT32]):
+        return n
+
+    @pl.jit.inline
+    def specialized(n: pl.InOut[pl.Scalar[pl.INT32]]):
+        return n
+
+    def caller(helper: Any) -> Any:
+        def main(x: pl.Tensor[[8], pl.FP32], n: pl.Scalar[pl.INT32]) -> pl.Tensor[[8], pl.FP32]:
+            y = pl.add(x, pl.cast(helper(n), pl.FP32))
+            return y
+
+        return main
+
+    for helper, build in ((plain, pl.function), (specialized, lambda f: pl.jit(f).compile())):
+        with pytest.raises(ParserTypeError, match="cannot have InOut direction") as caught:
+            build(caller(helper))
+        assert caught.value.span is not None and caught.value.span.file == __file__
+
+
 def test_p_139_an_out_scalar_parses_and_is_refused_by_name_where_it_cannot_be_lowered() -> None:
     f = read("x: pl.Tensor[[8], pl.FP32], n: pl.Out[pl.Scalar[pl.INT32]]", "y = pl.exp(x)")
     assert f.param_directions[1] is pl.ParamDirection.Out

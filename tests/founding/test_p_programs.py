@@ -374,6 +374,23 @@ def test_p_168_an_inline_helper_is_expanded_in_place() -> None:
     ir.assert_structural_equal(Expanded["main"], ByHand["main"])
 
 
+def test_p_168_a_dimension_of_an_inline_helper_is_that_of_its_argument() -> None:
+    half = pl.dynamic("half")
+
+    @pl.inline
+    def upper(x: pl.Tensor[[2 * half], pl.FP32]):
+        return pl.slice(x, [half], [half])
+
+    @pl.program
+    class M:
+        @pl.function
+        def main(self, x: T64) -> pl.Tensor[[32], pl.FP32]:
+            return upper(x)
+
+    x = np.arange(64, dtype=F32)
+    np.testing.assert_array_equal(execute(settled(M)["main"], x), x[32:])
+
+
 def test_p_169_the_number_of_arguments_of_an_inline_helper_is_checked() -> None:
     scale, _ = helpers(4.0)
     with pytest.raises(ParserTypeError, match=r"expects 1 argument\(s\), got 2"):

@@ -252,6 +252,65 @@ def test_p068_generic_extents_are_solved() -> None:
         caller(twice_m, 15, 16).compile()
 
 
+ROWS = pl.dynamic("ROWS")
+
+
+@pl.jit.inline(auto_scope=False)
+def plus_rows(t: pl.Tile[[2 * ROWS, 16], pl.FP32]) -> pl.Tile:
+    u = pl.full([ROWS + ROWS, 16], dtype=pl.FP32, value=0.0)
+    for _ in pl.range(ROWS):
+        u = pl.add(u, 1.0)
+    return pl.add(t, u)
+
+
+@pl.jit.inline(auto_scope=False)
+def plus_common(pair: pl.Tuple[pl.Tile[[ROWS, 16], pl.FP32], pl.Tile[[ROWS, 16], pl.FP32]]):
+    return pl.add(pair[0], pl.cast(ROWS, pl.FP32))
+
+
+@pl.jit.inline(auto_scope=False)
+def plus_either(a: pl.Tile[[ROWS, 16], pl.FP32], b: pl.Tile[[ROWS, 16], pl.FP32]):
+    return pl.add(a, pl.cast(ROWS, pl.FP32))
+
+
+def test_p068_a_helper_reads_the_dimensions_of_its_own_parameters() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[ROWS, 16], pl.FP32], out: pl.Out[pl.Tensor[[ROWS, 16], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            pl.store(plus_rows(pl.load(x, [0, 0], [8, 16])), [0, 0], out)
+            a, b = pl.load(x, [8, 0], [6, 16]), pl.load(x, [0, 0], [6, 16])
+            pl.store(plus_common((a, b)), [8, 0], out)
+            pl.store(pl.full([1, 16], dtype=pl.FP32, value=pl.cast(ROWS, pl.FP32)), [14, 0], out)
+        return out
+
+    out = np.zeros((20, 16), F32)
+    k(np.zeros_like(out), out)
+    assert [*out[[0, 8, 14], 0]] == [4, 6, 20]
+    assert pl.parse_program(k.compile().program.as_python()) is not None
+
+
+def test_p068_p071_a_dimension_that_tiles_bind_differently_is_ambiguous_in_the_body() -> None:
+    @pl.jit
+    def k(x: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]):
+        with pl.at(level=pl.Level.CORE_GROUP):
+            a, b = pl.load(x, [8, 0], [6, 16]), pl.load(x, [0, 0], [4, 16])
+            pl.store(plus_either(a, b), [8, 0], out)
+        return out
+
+    with pytest.raises(errors.InvalidOperationError, match="'ROWS' may be another one in each"):
+        k.compile()
+
+
+def test_p068_no_dimension_is_negative() -> None:
+    @pl.jit.inline(auto_scope=False)
+    def h(t: pl.Tile[[ROWS + 20, 16], pl.FP32]) -> pl.Tile:
+        return t
+
+    caller(h, 20, 16).compile()
+    with pytest.raises(errors.ShapeMismatch, match=r"dimension 0 = ROWS \+ 20, got 16"):
+        caller(h, 16, 16).compile()
+
+
 def test_p069_p076_valid_extents_do_not_constrain_physical_ones() -> None:
     @pl.jit
     def k(x: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]):

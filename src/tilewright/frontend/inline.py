@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
@@ -14,10 +14,12 @@ from tilewright.frontend.annotations import BARE, Directed, as_type
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.matching import Matcher, kind_name
 from tilewright.frontend.namespace import MISSING, Callee, Namespace
+from tilewright.frontend.operations import require_kernel
 from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self
 from tilewright.frontend.parse.state import State
+from tilewright.frontend.signature import require_direction
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.readings import Source
 from tilewright.frontend.typing import TypeEvaluator
@@ -28,9 +30,9 @@ from tilewright.frontend.values import (
     is_passed_as,
     is_scalar,
 )
-from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
-from tilewright.ir.types import ScalarType, Type
+from tilewright.ir.enums import ParamDirection
+from tilewright.ir.types import ScalarType, TupleType, Type
 from tilewright.source import Span
 
 if TYPE_CHECKING:
@@ -59,12 +61,16 @@ class NoCallees:
 
 @dataclass
 class InlineFunction(Callee, Source):
-    """A function decorated with @pl.inline. Calling it while a kernel is built expands it."""
+    """A function decorated with @pl.inline. Calling it while a kernel is built expands it.
+
+    `checked` are types of parameters that arguments are known to fit.
+    """
 
     name: str
     captured: CapturedFunction
     names: Namespace
     evaluated: dict[str, Any] = field(default_factory=dict[str, Any])
+    checked: dict[str, Type] = field(default_factory=dict[str, Type])
 
     def __call__(self, *arguments: Any) -> Any:
         """Expands the helper into what is being built, a trace included."""
@@ -79,7 +85,7 @@ class InlineFunction(Callee, Source):
         return ctx.call_with_tiles(self.name, self._expanded, arguments)
 
     def _expanded(self, *arguments: Any) -> Any:
-        state = State(Builder.current(), NoCallees())
+        state = State(require_kernel(f"inline function '{self.name}'"), NoCallees())
         for argument in arguments:
             if isinstance(argument, Value):
                 state.params = (*state.params, argument)
@@ -175,8 +181,20 @@ def _bind_arguments(
             given = p.scope[param.arg] = _as_passed(given, wanted.dtype)
         if wanted is not None and isinstance(given, Value):
             types.computed(param, matcher.match, param.arg, wanted, given.type)
+        type_ = wanted or function.checked.get(param.arg)
+        if type_ is not None:
+            p.declared = (*p.declared, *_declarations(type_, given))
         if isinstance(given, Value) and given not in p.state.params:
             p.state.params = (*p.state.params, given)
+
+
+def _declarations(wanted: Type, given: Any) -> Iterator[tuple[Type, Value]]:
+    """What a parameter declares of each tensor and tile that it is given."""
+    if isinstance(given, Value):
+        yield wanted, given
+    elif isinstance(wanted, TupleType) and isinstance(given, tuple):
+        for type_, item in zip(wanted.items, cast("tuple[Any, ...]", given)):
+            yield from _declarations(type_, item)
 
 
 def _as_passed(given: Any, dtype: DType) -> Any:
@@ -192,10 +210,13 @@ def _declared(types: TypeEvaluator, function: InlineFunction, param: ast.arg) ->
     given = function.evaluated.get(param.arg)
     if given is None or isinstance(given, str):
         given = types.annotation(param.annotation)
+    direction = ParamDirection.In
     if isinstance(given, Directed):
-        given = given.inner
+        direction, given = given.direction, given.inner
     if given not in BARE:
-        return types.computed(param, as_type, given)
+        type_ = types.computed(param, as_type, given)
+        types.computed(param, require_direction, param.arg, direction, type_)
+        return type_
     argument = types.scope[param.arg]
     kind = given.__name__.removeprefix("Distributed")
     if isinstance(argument, Value) and not kind_name(argument.type).endswith(kind):

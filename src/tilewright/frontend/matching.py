@@ -170,6 +170,8 @@ class Matcher:
             solution = solve_for(known, free[0], given)
             if solution is None:
                 return not (isinstance(given, int) and _is_affine_in(known, free[0]))
+            if isinstance(solution, int) and solution < free[0].interval()[0]:
+                return False
             self.bound[free[0]] = solution
         return True
 

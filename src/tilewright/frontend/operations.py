@@ -58,14 +58,19 @@ def names_under(path: str) -> Iterator[str]:
 
 def call(path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A call of a public name by Python: only while a kernel is built."""
+    require_kernel(path)
+    return emit_call(path, args, kwargs)
+
+
+def require_kernel(what: str) -> Builder:
+    """What is being built; raises InvalidOperationError where that is nothing."""
     try:
-        Builder.current()
+        return Builder.current()
     except InternalError:
         raise InvalidOperationError(
-            f"{path} can be called only in a kernel",
+            f"{what} can be called only in a kernel",
             hint="Decorate the function with @pl.function, @pl.inline or @pl.jit.",
         ) from None
-    return emit_call(path, args, kwargs)
 
 
 def documentation(path: str) -> str | None:

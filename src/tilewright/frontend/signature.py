@@ -83,12 +83,7 @@ class SignatureReader:
         else:
             node = argument.annotation or argument
             type_ = self.types.computed(node, as_type, given)
-        if isinstance(type_, ScalarType) and direction is ParamDirection.InOut:
-            raise ParserTypeError(
-                "Scalar parameters cannot have InOut direction",
-                self.types.span(argument),
-                f"Pass '{argument.arg}' by value and return the new one.",
-            )
+        self.types.computed(argument, require_direction, argument.arg, direction, type_)
         value = Value(type_, argument.arg)
         if isinstance(type_, ScalarType):
             self.scalars[argument.arg] = value
@@ -118,6 +113,15 @@ class SignatureReader:
         if given in BARE:
             return None
         return self.types.computed(node.returns, as_types, given)
+
+
+def require_direction(name: str, direction: ParamDirection, type_: Type) -> None:
+    """Raises ParserTypeError for a scalar that is InOut: it is passed by value."""
+    if isinstance(type_, ScalarType) and direction is ParamDirection.InOut:
+        raise ParserTypeError(
+            "Scalar parameters cannot have InOut direction",
+            hint=f"Pass '{name}' by value and return the new one.",
+        )
 
 
 def _mentioned_first(arguments: Sequence[ast.arg]) -> list[ast.arg]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import OpDef
-from tilewright.ir.types import ScalarType, ShapedType
+from tilewright.ir.types import ScalarType, ShapedType, Type
 from tilewright.ops import arith
 from tilewright.ops.cast import cast
 
@@ -185,13 +185,13 @@ def _chain(word: OpDef[..., Value], values: list[Value]) -> Value:
 
 
 def extents_with(
-    symbol: Symbol, values: Sequence[Value]
+    symbol: Symbol, declared: Iterable[tuple[Type, Value]]
 ) -> list[tuple[tuple[int, int], Value, int]]:
-    """Where the symbol alone makes an extent of a tensor or tile: (scale, offset) of it there, the
-    value and the axis, the plainest first."""
+    """Where the symbol alone makes an extent that a type declares: (scale, offset) of it there, the
+    value of that type and the axis, the plainest first."""
     found: list[tuple[tuple[int, int], Value, int]] = []
-    for value in values:
-        shape = value.type.shape if isinstance(value.type, ShapedType) else ()
+    for type_, value in declared:
+        shape = type_.shape if isinstance(type_, ShapedType) else ()
         for axis, extent in enumerate(shape):
             parts = scaled_symbol(extent) if isinstance(extent, Expr) else None
             if parts is not None and parts[0] is symbol:

@@ -23,6 +23,7 @@ from tilewright.errors import (
 )
 from tilewright.frontend.annotations import BARE, Annotation, Directed, DynVar, Scalar, as_type
 from tilewright.frontend.namespace import Namespace
+from tilewright.frontend.signature import require_direction
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Value
@@ -197,6 +198,7 @@ class _SignatureReader:
         if given in BARE:
             return Parameter(argument.arg, "bare", direction, given, span, default)
         type_ = self.types.computed(argument.annotation, as_type, given)
+        self.types.computed(argument, require_direction, argument.arg, direction, type_)
         _require_plain_layout(argument, type_, span)
         return Parameter(argument.arg, "typed", direction, type_, span, default)
 

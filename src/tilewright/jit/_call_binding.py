@@ -188,7 +188,8 @@ def _inline_function(variant: Variant) -> InlineFunction:
     spec.args = [ast.copy_location(ast.arg(a.arg), a) for a in spec.args]
     node.args = spec
     captured = CapturedFunction(node, variant.captured.source)
-    return InlineFunction(variant.name, captured, variant.names)
+    types = {p.name: p.type for p in variant.signature.runtime if p.kind == "typed"}
+    return InlineFunction(variant.name, captured, variant.names, checked=types)
 
 
 def _fitted(parameter: Parameter, value: Any) -> Any:

@@ -273,6 +273,13 @@ def test_an_operation_outside_a_kernel_is_refused() -> None:
     with pytest.raises(InvalidOperationError, match=r"pl\.range can be used only in the body"):
         pl.range(4)
 
+    @pl.inline
+    def twice(x):  # type: ignore[no-untyped-def]
+        return pl.mul(x, 2.0)
+
+    with pytest.raises(InvalidOperationError, match="inline function 'twice' can be called only"):
+        twice(1.0)
+
 
 def test_two_expansions_of_a_helper_are_equal_to_writing_it_twice() -> None:
     @pl.inline

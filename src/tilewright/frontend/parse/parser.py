@@ -41,9 +41,9 @@ from tilewright.frontend.values import constant, emit_expr, extents_with, is_num
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import Effect
-from tilewright.ir.types import ShapedType
+from tilewright.ir.types import ShapedType, Type
 from tilewright.ops import arith
-from tilewright.ops.extents import DIM_OPS
+from tilewright.ops.extents import DIM_OPS, as_dim, same_dim
 from tilewright.source import SourceText, Span
 
 MAX_ERRORS = 10
@@ -73,6 +73,7 @@ class FunctionParser(Evaluator):
         self.around: Sequence[ast.stmt] = ()
         self.scope: dict[str, Any] = {}
         self.defined: dict[str, ast.expr] = {}
+        self.declared: Sequence[tuple[Type, Value]] = ()
         self.outputs: Mapping[str, Value] = {}
         self.rebound: dict[ast.expr, tuple[str, Value]] = {}
         self.yielded: Yield | None = None
@@ -167,10 +168,12 @@ class FunctionParser(Evaluator):
         found = self.scope.get(node.id)
         if type(found) is not Value:
             found = self.binding(node)
+        if isinstance(found, Symbol):
+            found = self.symbol_value(found)
         if isinstance(found, Value):
             literal = literal_of(found)
             return found if literal is None else literal
-        return self.symbol_value(found) if isinstance(found, Symbol) else found
+        return found
 
     def binding(self, node: ast.Name) -> Any:
         """What a name is bound to; raises for unknown and unusable ones."""
@@ -235,22 +238,39 @@ class FunctionParser(Evaluator):
         raise error.locate(self.span(node)) if node is not None else error
 
     def symbol_value(self, symbol: Symbol) -> Value:
-        """The scalar that a dynamic dimension stands for: read from a parameter that has it."""
-        known = self.state.symbols.get(symbol)
-        if known is not None:
-            return known
-        for param in self.state.params:
-            if param.has_symbol and param.symbol is symbol:
-                return param
-        for (scale, offset), param, axis in extents_with(symbol, self.state.params):
-            value = self.extent(param, axis)
-            if offset:
-                value = arith.sub(value, constant(offset))
-            return value if scale == 1 else arith.floordiv(value, constant(scale))
-        raise UndefinedVariableError(
-            f"The extent of dimension '{symbol.name}' is not known here",
-            hint="It is known where a parameter has this dimension.",
-        )
+        """The scalar that a dynamic dimension stands for: read from a parameter that has it, of a
+        helper first."""
+        found = extents_with(symbol, self.declared)
+        if not found:
+            for param in self.state.params:
+                if param.has_symbol and param.symbol is symbol:
+                    return param
+            found = extents_with(symbol, ((p.type, p) for p in self.state.params))[:1]
+        if not found:
+            raise UndefinedVariableError(
+                f"The extent of dimension '{symbol.name}' is not known here",
+                hint="It is known where a parameter has this dimension.",
+            )
+        first, *others = [self._dimension(*place) for place in found]
+        if any(same_dim(as_dim(first), as_dim(other)) is not True for other in others):
+            raise InvalidOperationError(
+                f"Dimension '{symbol.name}' may be another one in each argument of "
+                f"'{self.function}'",
+                hint="Read it from the parameter that is meant, as in 'x.shape[0]'.",
+            )
+        return first
+
+    def _dimension(self, scaled: tuple[int, int], value: Value, axis: int) -> Value:
+        """What makes `scale * x + offset` the extent of an axis."""
+        scale, offset = scaled
+        assert isinstance(value.type, ShapedType)
+        extent = value.type.shape[axis]
+        if isinstance(extent, int):
+            return constant((extent - offset) // scale)
+        found = self.extent(value, axis)
+        if offset:
+            found = arith.sub(found, constant(offset))
+        return found if scale == 1 else arith.floordiv(found, constant(scale))
 
     def extent(self, value: Value, axis: int) -> Value:
         """Extent `axis` of a tensor or tile as an INDEX scalar."""

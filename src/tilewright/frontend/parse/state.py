@@ -15,7 +15,6 @@ from tilewright.errors import (
 )
 from tilewright.frontend.parse.versions import Versions
 from tilewright.frontend.surface import Word
-from tilewright.ir.affine import Symbol
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Operation, Value
 from tilewright.ir.enums import FunctionType
@@ -79,7 +78,6 @@ class State:
     callees: Callees
     versions: Versions = field(default_factory=Versions)
     errors: list[TilewrightError] = field(default_factory=list[TilewrightError])
-    symbols: dict[Symbol, Value] = field(default_factory=dict[Symbol, Value])
     params: tuple[Value, ...] = ()
     is_text: bool = False
     auto_scope: bool = False
