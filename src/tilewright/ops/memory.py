@@ -333,8 +333,10 @@ def window_structure(
 
 
 def write_window(source: Any, offsets: Any, target: Any, valid: Any, atomic: AtomicType) -> Array:
-    """`target`, written in place."""
+    """`target`, written in place; raises IndexOutOfBounds as `region` and `require_room` do."""
     filled = source.shape if valid is None else tuple(max(0, int(used)) for used in valid)
+    if 0 not in filled:
+        require_room("the valid region", filled, source.shape)
     window = (*[1] * (target.ndim - source.ndim), *filled)
     index = region(offsets, window, target.shape)
     given = np.reshape(source[front(filled)], window)

@@ -134,6 +134,26 @@ def test_scratch_of_2_to_the_64_bytes_is_not_to_be_had(
         far(np.ones((extent, extent), F32), np.zeros(1, F32), 5, config=config)
 
 
+@pl.jit
+def assembled(
+    x: pl.Tensor[[10, 8], pl.FP32],
+    rows: pl.Scalar[pl.INT64],
+    out: pl.Out[pl.Tensor[[4, 8], pl.FP32]],
+):
+    part = pl.slice(x, [4, 8], [0, 0], valid_shape=[rows, 8])
+    out[:] = pl.assemble(pl.full([4, 8], dtype=pl.FP32, value=0.0), part, [0, 0])
+    return out
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_no_more_is_written_than_a_part_has(config: RunConfig | None) -> None:
+    x = np.ones((10, 8), F32)
+    for rows in (-1, 0, 3, 4):
+        assert assembled(x, rows, np.empty((4, 8), F32), config=config).sum() == 8 * max(0, rows)
+    with pytest.raises(IndexOutOfBounds):
+        assembled(x, 5, np.empty((4, 8), F32), config=config)
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_an_extent_may_be_asked_for_after_its_tensor_is_written(config: RunConfig | None) -> None:
     out, seen = np.zeros((5, 8), F32), np.zeros(2, np.int64)
