@@ -379,3 +379,27 @@ def test_a_function_that_a_text_lacks_is_named_where_it_is_called() -> None:
         pl.parse(text)
     assert " = doubled(x)\n     |                                  ^^^^^^^ Fun" in str(said.value)
     assert "print the program" in (said.value.hint or "")
+
+
+HEAD = "@pl.function\ndef f(x: pl.Tensor[[4], pl.FP32]) -> pl.Tensor[[4], pl.FP32]:\n"
+HINTED = {
+    "cannot call itself": "    return f(x)\n",
+    "It is one value": "    a, b = pl.exp(x)\n    return a\n",
+    "Name each of the 3": "    a, b = x, x, x\n    return a\n",
+}
+
+
+@pytest.mark.parametrize("hint", HINTED)
+def test_what_cannot_be_called_or_unpacked_says_what_would_do(hint: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        pl.parse(HEAD + HINTED[hint])
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "statement", ["import numpy as g", "from math import sin as g", "def g(x): return x"]
+)
+def test_what_a_refused_statement_would_have_bound_is_not_blamed(statement: str) -> None:
+    with pytest.raises(TilewrightError, match="Unsupported statement type") as caught:
+        pl.parse(f"{HEAD}    {statement}\n    return g(x)\n")
+    assert not caught.value.companions()

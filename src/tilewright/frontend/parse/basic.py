@@ -154,7 +154,11 @@ def _unpack(p: FunctionParser, target: ast.Tuple | ast.List, value: Any, node: a
     items = list(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else [value]
     if len(items) != len(target.elts):
         raise ParserTypeError(
-            f"Cannot unpack {len(items)} value(s) into {len(target.elts)} name(s)", p.span(node)
+            f"Cannot unpack {len(items)} value(s) into {len(target.elts)} name(s)",
+            p.span(node),
+            f"Name each of the {len(items)} in one row, without inner parentheses."
+            if len(items) > 1
+            else "It is one value: give it one name.",
         )
     for element, item in zip(target.elts, items):
         assign(p, element, item, node)

@@ -141,6 +141,10 @@ class FunctionParser(Evaluator):
         for child in ast.walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 self.scope[child.id] = Poison()
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.scope[child.name] = Poison()
+            elif isinstance(child, ast.alias):
+                self.scope[child.asname or child.name.partition(".")[0]] = Poison()
 
     def _misplaced_yield(self, ended: Yield) -> TilewrightError:
         return ParserSyntaxError(
@@ -364,9 +368,15 @@ class FunctionParser(Evaluator):
             self.require_callee(node.func)
         return super().eval_Call(node)
 
+    def undefined(self, node: ast.Name) -> UndefinedVariableError:
+        error = super().undefined(node)
+        if node.id == self.function:
+            error.hint = f"'{node.id}' cannot call itself: write a loop."
+        return error
+
     def require_callee(self, node: ast.Name) -> None:
         """Raises UndefinedVariableError for a function that a text does not have."""
-        if self.lookup(node.id) is MISSING:
+        if self.lookup(node.id) is MISSING and node.id != self.function:
             raise UndefinedVariableError(
                 f"Function '{node.id}' is not part of this text",
                 self.span(node),
