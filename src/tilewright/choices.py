@@ -68,7 +68,7 @@ class ExecutionMode(Enum):
 
 
 class OptimizationStrategy(Enum):
-    """Which pipeline of passes runs."""
+    """Which pipeline of passes runs; both are the same passes here."""
 
     Default = "Default"
     DebugTileOptimization = "DebugTileOptimization"
@@ -83,7 +83,7 @@ class PassDumpLevel(Enum):
 
 
 class MemoryPlanner(Enum):
-    """Who assigns addresses of on-chip memory."""
+    """Who assigns addresses of on-chip memory: a part of the key, and no more here."""
 
     PYPTO = "PYPTO"
     PTOAS = "PTOAS"

@@ -131,7 +131,7 @@ def explain_text(code: str, name: str, doc: str) -> Explanation:
 
 
 def explain(error: type[TilewrightError]) -> Explanation:
-    """The page of one error class."""
+    """The page of one error class: code, name, cause, and a bad and a good kernel ("": none)."""
     return explain_text(error.code, error.__name__, error.__doc__ or "")
 
 

@@ -317,7 +317,7 @@ def deserialize(data: bytes) -> Program | Function:
 
 
 def serialize_to_file(node: Program | Function, path: str) -> None:
-    """Writes `serialize(node)` to `path`."""
+    """Writes `serialize(node)` to `path`; raises OSError where that is impossible."""
     with open(path, "wb") as file:
         file.write(serialize(node))
 

@@ -86,7 +86,7 @@ class ShapedType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TensorType(ShapedType):
-    """An array in global memory."""
+    """An array in global memory; `view` says what is valid, and the layout (None: all, ND)."""
 
     view: TensorView | None = None
     memref: MemRef | None = None
@@ -104,7 +104,7 @@ class DistributedTensorType(TensorType):
 
 @dataclass(frozen=True, slots=True)
 class TileType(ShapedType):
-    """An array on chip, in memory `space`."""
+    """An array on chip, in memory `space`; `view` says what of it is valid (None: all)."""
 
     space: MemorySpace | None = None
     view: TileView | None = None
@@ -126,7 +126,7 @@ class BufferType(ShapedType):
 
 @dataclass(frozen=True, slots=True)
 class ArrayType(Type):
-    """A small on-core array of scalars."""
+    """A small array on a core: `extent` scalars of `dtype`."""
 
     extent: int
     dtype: DType

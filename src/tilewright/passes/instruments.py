@@ -34,7 +34,7 @@ PassCallback = Callable[[str, Program], None]
 
 
 class CallbackInstrument(Instrument):
-    """Calls the given functions."""
+    """Calls `before_pass(name, program)` and `after_pass(name, program)`, where they are given."""
 
     def __init__(
         self,

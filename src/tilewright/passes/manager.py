@@ -43,7 +43,7 @@ class Pass:
 
 
 def create_program_pass(change: Callable[[Program], Program], name: str = "") -> Pass:
-    """A pass that changes whole programs."""
+    """A pass that changes whole programs; without `name` it is called as `change` is."""
     return Pass(change, name or change.__name__)
 
 
