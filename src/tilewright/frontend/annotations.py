@@ -52,6 +52,15 @@ class Directed:
     inner: Any
 
 
+def require_direction(name: str, direction: ParamDirection, type_: Type) -> None:
+    """Raises ParserTypeError for a scalar that is InOut: it is passed by value."""
+    if isinstance(type_, ScalarType) and direction is ParamDirection.InOut:
+        raise ParserTypeError(
+            "Scalar parameters cannot have InOut direction",
+            hint=f"Pass '{name}' by value and return the new one.",
+        )
+
+
 class DynVar(Symbol):
     """A dimension that is known at run time only. Two are the same when they are one object."""
 

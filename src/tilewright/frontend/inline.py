@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import DType
 from tilewright.errors import InvalidOperationError, ParserSyntaxError, ParserTypeError
-from tilewright.frontend.annotations import BARE, Directed, as_type
+from tilewright.frontend.annotations import BARE, Directed, as_type, require_direction
 from tilewright.frontend.capture import CapturedFunction
 from tilewright.frontend.matching import Matcher, kind_name
 from tilewright.frontend.namespace import MISSING, Callee, Namespace
@@ -19,7 +19,6 @@ from tilewright.frontend.parse.desugar import prepared_body
 from tilewright.frontend.parse.liveness import Liveness
 from tilewright.frontend.parse.parser import FunctionParser, Self
 from tilewright.frontend.parse.state import State
-from tilewright.frontend.signature import require_direction
 from tilewright.frontend.trace.ambient import nki_ctx_or_none
 from tilewright.frontend.trace.readings import Source
 from tilewright.frontend.typing import TypeEvaluator

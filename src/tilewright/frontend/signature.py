@@ -15,6 +15,7 @@ from tilewright.frontend.annotations import (
     DynVar,
     as_type,
     as_types,
+    require_direction,
 )
 from tilewright.frontend.capture import FunctionNode, require_plain
 from tilewright.frontend.namespace import Namespace
@@ -113,15 +114,6 @@ class SignatureReader:
         if given in BARE:
             return None
         return self.types.computed(node.returns, as_types, given)
-
-
-def require_direction(name: str, direction: ParamDirection, type_: Type) -> None:
-    """Raises ParserTypeError for a scalar that is InOut: it is passed by value."""
-    if isinstance(type_, ScalarType) and direction is ParamDirection.InOut:
-        raise ParserTypeError(
-            "Scalar parameters cannot have InOut direction",
-            hint=f"Pass '{name}' by value and return the new one.",
-        )
 
 
 def _mentioned_first(arguments: Sequence[ast.arg]) -> list[ast.arg]:

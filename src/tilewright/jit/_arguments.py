@@ -21,9 +21,16 @@ from tilewright.errors import (
     ShapeMismatch,
     TilewrightError,
 )
-from tilewright.frontend.annotations import BARE, Annotation, Directed, DynVar, Scalar, as_type
+from tilewright.frontend.annotations import (
+    BARE,
+    Annotation,
+    Directed,
+    DynVar,
+    Scalar,
+    as_type,
+    require_direction,
+)
 from tilewright.frontend.namespace import Namespace
-from tilewright.frontend.signature import require_direction
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Value
