@@ -59,6 +59,7 @@ PLATFORMS: Mapping[str, tuple[BackendType, ExecutionMode]] = {
 }
 """Legacy `platform=` names and the target each stands for."""
 
+RINGS = 4
 _NAMES: Mapping[tuple[BackendType, ExecutionMode], str] = {
     target: name for name, target in PLATFORMS.items()
 }
@@ -144,6 +145,7 @@ class RunConfig:
         self._check_kinds()
         self._check_ring("ring_task_window", 4)
         self._check_ring("ring_heap", 1024)
+        self._check_ring("ring_dep_pool", 1)
         backend, mode = PLATFORMS["a2a3sim"]
         named = (self.backend_type, self.execution_mode)
         if self.platform is not None and PLATFORMS.get(self.platform) != named:
@@ -162,6 +164,8 @@ class RunConfig:
     def _check_ring(self, name: str, least: int) -> None:
         given: Any = getattr(self, name)
         sizes: tuple[Any, ...] = () if given is None else tuple(_as_list(given))
+        if isinstance(given, (list, tuple)) and len(sizes) != RINGS:
+            raise ValueError(f"{name} is {given!r}; a number, or a list of {RINGS}, is accepted")
         for size in sizes:
             if not isinstance(size, int) or size < least or size & (size - 1):
                 raise ValueError(f"{name} is {size}; it is a power of two, at least {least}")
