@@ -289,7 +289,6 @@ def publish(
     tile_without: Iterable[str] = (),
     tile_apart: Iterable[str] = (),
     render: Render | None = None,
-    accepts: Callable[..., bool] | None = None,
 ) -> None:
     """Registers `build` as `pl.name` (if `top`), `pl.tensor.name` and `pl.tile.name`.
 
@@ -307,7 +306,7 @@ def publish(
         if any(apart.values()):
             shown = Parted(name, shown, apart)
             render = render if render is never else shown.fitting(render or op_arguments)
-        spelled(target, path, accepts=accepts, render=render)(shown)
+        spelled(target, path, render=render)(shown)
     homes = (("tensor", tensor, tensor_without), ("tile", tile, tile_without))
     for kind, names, without in homes:
         if names is not None:
