@@ -141,6 +141,21 @@ def test_a_parameter_that_an_arm_or_a_loop_writes_is_another_one(body: str) -> N
         parsed(body)
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        "    for i, (a,) in pl.range(n, init_values=(y,)):\n        z = pl.yield_(x)\n",
+        "    if n > 3:\n        z = pl.yield_(x)\n    else:\n        z = pl.yield_(pl.add(y, y))\n",
+    ],
+    ids=["loop", "arm"],
+)
+def test_what_is_yielded_under_an_older_name_is_what_was_written(later: str) -> None:
+    written = "    y[0:4, :] = pl.load(x, [4, 0], [4, 8])\n"
+    result, x = run_everywhere(parsed(f"{CHOSEN}{written}{later}    return pl.add(z, 1.0)\n"), 4)
+    assert np.array_equal(x, np.concatenate([array(8, 8)[4:], array(8, 8)[4:]]))
+    assert np.array_equal(result, x + 1)
+
+
 def test_several_results_may_be_one_parameter() -> None:
     body = """
     if n > 3:

@@ -118,15 +118,15 @@ def _explicit_joins(p: FunctionParser, node: ast.If, then: Arm, other: Arm) -> l
 def _join(p: FunctionParser, name: str, a: Any, then: Arm, b: Any, other: Arm) -> Join:
     """Versions of one root join as its newest version."""
     root, second = (p.versions.root(x) if isinstance(x, Value) else None for x in (a, b))
-    if root is None or root != second:
-        return Join(name, a, b)
-    return Join(name, _newest(p, a, then, root), _newest(p, b, other, root), root)
+    one, another = _newest(p, a, then, root), _newest(p, b, other, second)
+    return Join(name, one, another, root if root == second else None)
 
 
-def _newest(p: FunctionParser, given: Value, arm: Arm, root: int) -> Value:
+def _newest(p: FunctionParser, given: Any, arm: Arm, root: int | None) -> Any:
     """What has the contents of the newest version of `root` at the end of an arm."""
-    newest = arm.versions[root]
-    return given if p.versions.version(given) is newest else newest
+    if root is None or p.versions.version(given) is arm.versions[root]:
+        return given
+    return arm.versions[root]
 
 
 def _arm_values(p: FunctionParser, node: ast.If, arm: Arm, names: Sequence[str]) -> list[Any]:

@@ -309,7 +309,8 @@ def _yielded(
     ended: Yield | None,
 ) -> tuple[list[str], list[Any]]:
     explicit = [carry for carry in carries if carry.explicit]
-    given = list(ended.values) if ended else []
+    values = ended.values if ended else []
+    given = [p.versions.newest(v) if isinstance(v, Value) else v for v in values]
     names = list(ended.names) if ended else []
     if ended is not None and not explicit:
         raise ParserSyntaxError(
