@@ -330,6 +330,8 @@ def slice_numpy(
 ) -> Array:
     room = [max(0, bound - int(start)) for bound, start in zip(x.shape, offset, strict=True)]
     exists = shape
+    if valid_shape is not None:
+        require_room("slice", valid_shape, shape)
     if clamp or valid_shape is not None:
         exists = tuple(min(extent, free) for extent, free in zip(shape, room, strict=True))
     part = x[region(offset, exists, x.shape)]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.ir.affine import Constraint, Expr, implies, less, less_equal
+from tilewright.ir.affine import Constraint, Expr, as_expr, implies, less, less_equal
 from tilewright.ir.structure import Index, Indirect
 from tilewright.ir.types import Dim, ScalarType, Shape, element_count
 from tilewright.ops import loop
 from tilewright.ops.extents import same_dim
-from tilewright.ops.shape import reshape
+from tilewright.ops.memory import load
+from tilewright.ops.rules import valid_of
+from tilewright.ops.shape import reshape, set_valid, slice_
 from tilewright.ops.view import view
 from tilewright.passes.groups import window
 from tilewright.passes.nodes import Node
@@ -32,8 +34,11 @@ WRITE = -1
 def guard(lowering: Lowering, node: Node) -> None:
     """Emits the checks that the accesses of `node` need, at its place in the program."""
     structure, traits = node.structure, node.traits
-    if node.op is not None and node.op.opdef in (reshape, view):
+    opdef = node.op.opdef if node.op is not None else None
+    if opdef in (reshape, view):
         check_count(lowering, node)
+    elif opdef in (load, slice_, set_valid):
+        check_valid(lowering, node)
     if (traits.is_inside and node.dest is None) or 0 in structure.extents:
         return
     for number, read in enumerate(structure.reads):
@@ -63,6 +68,17 @@ def check_count(lowering: Lowering, node: Node) -> None:
     )
     if same_dim(given, wanted) is None:
         loop.check_extent(lowering.scopes.index(wanted), lowering.scopes.index(given))
+
+
+def check_valid(lowering: Lowering, node: Node) -> None:
+    """No more elements are valid than there are; where that is not plain, the last is checked."""
+    type_ = shaped(node.result)
+    for axis, (used, extent) in enumerate(zip(valid_of(type_), type_.shape, strict=True)):
+        claim = Constraint.less_equal(used, extent)
+        if less_equal(used, extent) is not True and not holds(lowering, claim):
+            some = lowering.scopes.condition([Constraint.less_equal(1, used)])
+            last = lowering.scopes.index(as_expr(used) - 1)
+            loop.check_index(last, lowering.scopes.index(extent), some, axis=axis)
 
 
 def check_window(

@@ -135,6 +135,40 @@ def test_scratch_of_2_to_the_64_bytes_is_not_to_be_had(
 
 
 @pl.jit
+def loaded(
+    x: pl.Tensor[[10, 8], pl.FP32],
+    rows: pl.Scalar[pl.INT64],
+    out: pl.Out[pl.Tensor[[4, 8], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.load(x, [0, 0], [4, 8], valid_shape=[rows, 8])
+        pl.store(pl.fillpad(t), [0, 0], out)
+    return out
+
+
+@pl.jit
+def narrowed(
+    x: pl.Tensor[[10, 8], pl.FP32],
+    rows: pl.Scalar[pl.INT64],
+    out: pl.Out[pl.Tensor[[4, 8], pl.FP32]],
+):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        t = pl.set_validshape(pl.load(x, [0, 0], [4, 8]), rows, 8)
+        pl.store(pl.fillpad(t), [0, 0], out)
+    return out
+
+
+@pl.jit
+def sliced(
+    x: pl.Tensor[[10, 8], pl.FP32],
+    rows: pl.Scalar[pl.INT64],
+    out: pl.Out[pl.Tensor[[4, 8], pl.FP32]],
+):
+    out[:] = pl.tensor.fillpad(pl.slice(x, [4, 8], [0, 0], valid_shape=[rows, 8]))
+    return out
+
+
+@pl.jit
 def assembled(
     x: pl.Tensor[[10, 8], pl.FP32],
     rows: pl.Scalar[pl.INT64],
@@ -146,12 +180,13 @@ def assembled(
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_no_more_is_written_than_a_part_has(config: RunConfig | None) -> None:
+@pytest.mark.parametrize("kernel", [loaded, narrowed, sliced, assembled], ids=lambda k: k.name)
+def test_no_more_is_valid_than_there_is(kernel: Any, config: RunConfig | None) -> None:
     x = np.ones((10, 8), F32)
     for rows in (-1, 0, 3, 4):
-        assert assembled(x, rows, np.empty((4, 8), F32), config=config).sum() == 8 * max(0, rows)
+        assert kernel(x, rows, np.empty((4, 8), F32), config=config).sum() == 8 * max(0, rows)
     with pytest.raises(IndexOutOfBounds):
-        assembled(x, 5, np.empty((4, 8), F32), config=config)
+        kernel(x, 5, np.empty((4, 8), F32), config=config)
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
