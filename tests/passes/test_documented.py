@@ -11,7 +11,6 @@ import pytest
 import tilewright.ops  # noqa: F401  (fills the registry)
 from tilewright.frontend.text import parse
 from tilewright.passes import (
-    drop_carries,
     expand_communication,
     function,
     hoist_checks,
@@ -30,7 +29,6 @@ from tilewright.passes.pipeline import PIPELINE
 PASSES = {
     "inline_calls": inline_calls,
     "expand_communication": expand_communication,
-    "drop_carries": drop_carries,
     "unroll_loops": unroll_loops,
     "simplify": simplify,
     "split_reductions": split_reductions,

@@ -1,6 +1,7 @@
 """What a loop hands on as it got it is no carry of the loop; nor does a branch give it.
 
-Helpers that are inlined under the names of their caller leave such carries behind.
+Helpers that are inlined under the names of their caller leave such carries behind, and barriers
+that became meetings. In text they are no versions of what they hand on, so no pass leaves any.
 
 Before::
 
@@ -26,16 +27,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Operation, Program, Value
-from tilewright.ir.rewrite import Cloner, map_functions, rewrite_function
+from tilewright.ir.core import Block, Function, Operation, Value
+from tilewright.ir.rewrite import Cloner, rewrite_function
 from tilewright.ir.types import ScalarType
 from tilewright.ops import control
 from tilewright.ops.extents import expr_of
-
-
-def drop_carries(program: Program, entry: str) -> Program:
-    """`program` without what its loops and branches only hand on."""
-    return map_functions(program, without_carries)
 
 
 def without_carries(function: Function) -> Function:

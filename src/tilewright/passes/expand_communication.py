@@ -40,6 +40,7 @@ from tilewright.ops import (
 )
 from tilewright.ops.cast import cast
 from tilewright.ops.meeting import require
+from tilewright.passes.drop_carries import without_carries
 
 Results = tuple[Value, ...]
 Rule = Callable[..., Value | Results]
@@ -78,10 +79,13 @@ class Expander(Cloner):
 
 
 def expand_communication(program: Program, entry: str) -> Program:
-    """`program` with every transfer and collective written out."""
+    """`program` with every transfer and collective written out.
+
+    What a barrier wrote in a loop is handed on by it then, which is no carry of the loop.
+    """
     if not any(op.opdef in RULES for op in program[entry].body.walk()):
         return program
-    return map_functions(program, lambda function: rewrite_function(function, Expander))
+    return map_functions(program, lambda f: without_carries(rewrite_function(f, Expander)))
 
 
 # ---------------------------------------------------------------------------------------- in words

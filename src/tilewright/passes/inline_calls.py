@@ -40,6 +40,7 @@ from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.passes import sides
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
+from tilewright.passes.drop_carries import without_carries
 from tilewright.passes.givens import Givens
 from tilewright.source import Span
 
@@ -282,4 +283,5 @@ def inline_function(program: Program, function: Function) -> Function:
 
 def inline_calls(program: Program, entry: str) -> Program:
     """A program of one function: `entry` with everything that it calls inside it."""
-    return finish_program(program.name, {entry: inline_function(program, program[entry])})
+    inlined = without_carries(inline_function(program, program[entry]))
+    return finish_program(program.name, {entry: inlined})

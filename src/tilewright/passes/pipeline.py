@@ -23,7 +23,6 @@ from tilewright.passes.context import (
     VerificationLevel,
     wanted_level,
 )
-from tilewright.passes.drop_carries import drop_carries
 from tilewright.passes.expand_communication import expand_communication
 from tilewright.passes.function import lower_entry
 from tilewright.passes.hoist_checks import hoist_checks
@@ -45,9 +44,8 @@ Pass = Callable[[Program, str], Program]
 
 
 PIPELINE: tuple[Pass, ...] = (
-    inline_calls,  # first: lowering sees one function
+    inline_calls,  # first: lowering sees one function; what stays the same is no carry then
     expand_communication,  # before simplify, which cleans up after it
-    drop_carries,  # before simplify, too: what stays the same may be a constant
     unroll_loops,  # before simplify, too: counters are constants then
     simplify,  # once constants have met the code of callees
     split_reductions,  # before a reduction is one nest
