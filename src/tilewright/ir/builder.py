@@ -34,6 +34,7 @@ def as_types(inferred: Any) -> tuple[Type, ...]:
 def inferred_types(op: Operation) -> tuple[Type, ...]:
     """What the type rule of an operation, which has one, says of its results."""
     assert op.opdef.infer is not None
+    op.opdef.require_choices(op.attrs)
     extra = {"regions": op.regions} if op.opdef.has_regions else {}
     return as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
 
@@ -129,6 +130,7 @@ class Builder:
             raise InternalError(f"op {opdef.name} has no type rule")
         given_attrs = {**attrs, "regions": regions} if opdef.has_regions else attrs
         try:
+            opdef.require_choices(attrs)
             given = opdef.infer(*operands, **given_attrs)
         except TilewrightError as error:
             if error.span is None:

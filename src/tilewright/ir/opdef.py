@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, EnumMeta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 import tilewright
 from tilewright.dataclass import dataclass
+from tilewright.errors import ArgumentTypeMismatch
+from tilewright.ir import enums
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import Effect
@@ -17,6 +22,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
+_CHOICES: dict[str, tuple[type, ...]] = {
+    "bool": (bool, int, np.bool_),
+    **{name: (each,) for name, each in vars(enums).items() if isinstance(each, EnumMeta)},
+}
 OPS: dict[str, OpDef[..., Any]] = {}
 SPELLINGS: dict[str, list[Spelling]] = {}
 
@@ -158,6 +167,31 @@ class OpDef(Generic[P, R]):
         operands = tuple([e if isinstance(e, Value) else builder.as_entry(e) for e in entries])
         results = builder.emit(self, operands, attrs).results
         return cast(R, results[0] if len(results) == 1 else results or None)
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[type, ...]]:
+        """The attributes that are flags or one of several names, and the types that they may have.
+
+        An annotation that is one of `_CHOICES` says so, also with `| None`.
+        """
+        written: dict[str, str] = self.function.__annotations__
+        kinds = ((name, written[name].partition(" | ")) for name in self.attr_names)
+        return {
+            name: (*_CHOICES[kind], *([type(None)] if rest == "None" else []))
+            for name, (kind, _, rest) in kinds
+            if kind in _CHOICES and rest in ("", "None")
+        }
+
+    def require_choices(self, attrs: Mapping[str, Any]) -> None:
+        """Raises ArgumentTypeMismatch for a flag, or a name of several, that is none."""
+        for name, kinds in self.choices.items():
+            if name in attrs and not isinstance(attrs[name], kinds):
+                wanted = "True or False is accepted"
+                if issubclass(kinds[0], Enum):
+                    names = ", ".join(kinds[0].__members__)
+                    wanted = f"a pl.{kinds[0].__name__} is accepted: {names}"
+                short = self.name.rpartition(".")[2].rstrip("_")
+                raise ArgumentTypeMismatch(f"{short}: {name} is {attrs[name]!r}; {wanted}")
 
     def is_default(self, name: str, entry: Any) -> bool:
         """True when `entry` is what `name` is when the caller leaves it out."""

@@ -45,11 +45,13 @@ def says(call: str) -> str:
         f"    r = {call}\n"
     )
     try:
-        pl.parse(text)
+        pl.parse(text).as_python()
     except InternalError as error:
         return f"InternalError: {error}"
     except TilewrightError as error:
         return str(error).splitlines()[0]
+    except (AttributeError, TypeError, ValueError) as error:
+        return f"Internal: {error}"
     return ""
 
 
@@ -90,6 +92,9 @@ def test_nonsense_given_to_an_op_by_its_own_name_is_named(family: str) -> None:
         ("pl.create_tile([8, 16], 4)", "4 is not a dtype, such as pl.FP32"),
         ("pl.fillpad(x, pad_value='a')", "pl.fillpad: pad_value is 'a'; a pl.PadValue is accepted"),
         ("pl.max(3, [x])", "pl.max does not take these arguments: lhs=3, rhs=[pl.Tensor[[8, 16], "),
+        ("pl.load(x, [0, 0], [8, 16], target_memory=3)", "load: target_memory is 3; a pl.MemoryS"),
+        ("pl.store(t, [0, 0], x, atomic=pl.FP32)", "store: atomic is pl.FP32; a pl.AtomicType is"),
+        ("pl.load(x, [0, 0], [8, 16], clamp='a')", "load: clamp is 'a'; True or False is acc"),
         ("pl.exp(x, 2)", "pl.exp: too many positional arguments"),
         ("pl.loop.load(b, s)", "loop.load: indices is pl.Scalar[pl.INDEX]; Sequence[Value]"),
         ("pl.loop.load(b, [s, None])", "loop.load: indices is [pl.Scalar[pl.INDEX], None]; Seq"),
