@@ -229,6 +229,21 @@ def test_core_scopes_do_not_nest() -> None:
             return y
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        'with pl.graph("outer"):',
+        "with pl.at(level=pl.Level.CORE_GROUP):",
+        "with pl.cluster():",
+        "with pl.spmd(4):",
+        "for i in pl.spmd(4):",
+    ],
+)
+def test_graphs_are_recorded_outside_of_what_runs_on_cores(around: str) -> None:
+    with pytest.raises(ParserSyntaxError, match="cannot stand inside pl"):
+        read(f'{around}\n        with pl.graph("inner"): z = pl.exp(x)')
+
+
 def test_other_contexts_are_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="Unsupported context"):
         read("with open('x'):")

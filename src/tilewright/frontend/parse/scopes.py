@@ -15,7 +15,7 @@ from tilewright.frontend.parse.regions import Position, emit_region_op, end_bloc
 from tilewright.frontend.parse.rules import statement
 from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_ids
 from tilewright.frontend.surface import LoopWord, ScopeWord, Word
-from tilewright.frontend.words import AT, SCOPE, SPLIT_AIV
+from tilewright.frontend.words import AT, CLUSTER, GRAPH, SCOPE, SPLIT_AIV, SPMD
 from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import FunctionType, Level, ScopeMode
 from tilewright.ir.hints import Split
@@ -108,6 +108,21 @@ def require_nesting(
             "pl.at(level=pl.Level.CORE_GROUP) cannot stand inside another one",
             p.span(node),
             "Close the outer scope first, or drop the inner one.",
+        )
+    if word is GRAPH:
+        _require_ungraphed(p, node)
+
+
+def _require_ungraphed(p: FunctionParser, node: ast.expr) -> None:
+    """Raises ParserSyntaxError where what a graph would record runs on cores or is recorded."""
+    words = [*(word for word, _ in p.state.placements), *(each.word for each in p.state.blocks)]
+    around = next((word.path for word in words if word in (GRAPH, AT, CLUSTER, SPMD)), "")
+    if around or p.state.kind is FunctionType.Graph:
+        where = around or "a function of type Graph"
+        raise ParserSyntaxError(
+            f"pl.graph cannot stand inside {where}",
+            p.span(node),
+            "Open it in the Opaque or Orchestration function, around what it records.",
         )
 
 
