@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tilewright import settings
 from tilewright.dataclass import dataclass
-from tilewright.ir.core import Block, Function, Operation, Program, Value
+from tilewright.ir.core import Block, BodyText, Function, Operation, Program, Value
 from tilewright.ir.enums import Effect, ParamDirection
 from tilewright.ir.types import CommCtxType, HandleType, ShapedType, TaskIdType
 from tilewright.ops import arith, control, memory
@@ -235,12 +236,13 @@ def find_unused_variables(function: Function) -> Iterator[Diagnostic]:
 
     Only of what an author wrote and is as it was written; names of outputs are judged above.
     """
+    if function.body_text is None:
+        return
     rebound = {value for _, value, _ in function.rebound}
-    for op in _unused(function) if function.body_text is not None else ():
-        if op.opdef is arith.const:
-            continue
-        is_quiet = op.opdef.effect <= Effect.READ and not op.regions and not _is_handle(op)
-        if is_quiet and rebound.isdisjoint(op.results) and not _is_named_again(op, function):
+    unused = [op for op in _unused(function) if _is_quiet(op) and rebound.isdisjoint(op.results)]
+    counts = _word_counts(function.body_text) if unused else Counter[str]()
+    for op in unused:
+        if all(counts[value.name] == 1 for value in op.results):
             what = f"Variable {_names(op)} in function '{function.name}' is never used."
             yield Diagnostic(
                 DiagnosticCheck.UnusedVariable, f"{what} Remove it, or name it '_'.", op.span
@@ -285,13 +287,17 @@ def _is_handle(op: Operation) -> bool:
     )
 
 
-def _is_named_again(op: Operation, function: Function) -> bool:
-    """True when the text names a result elsewhere too: a shape has it by what it is made of, as
+def _is_quiet(op: Operation) -> bool:
+    """True for what only computes values that an author would want."""
+    is_plain = op.opdef is not arith.const and op.opdef.effect <= Effect.READ
+    return is_plain and not op.regions and not _is_handle(op)
+
+
+def _word_counts(text: BodyText) -> Counter[str]:
+    """How often each word stands in a text: a shape has a name by what that is made of, as
     `rows * 8` is for `width`, and an arm that is not taken is not there."""
-    assert function.body_text is not None
-    source, first, last = function.body_text
-    words = re.findall(r"\w+", "\n".join(source.lines[first - 1 : last]))
-    return any(words.count(value.name) != 1 for value in op.results)
+    source, first, last = text
+    return Counter(re.findall(r"\w+", "\n".join(source.lines[first - 1 : last])))
 
 
 def _is_used(value: Value, used: set[Value]) -> bool:

@@ -1,7 +1,8 @@
 """What a loop hands on as it got it is no carry of the loop; nor does a branch give it.
 
 Helpers that are inlined under the names of their caller leave such carries behind, and barriers
-that became meetings. In text they are no versions of what they hand on, so no pass leaves any.
+that became meetings. In text they are no versions of what they hand on: passes that make such
+carries drop them.
 
 Before::
 

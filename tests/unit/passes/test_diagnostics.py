@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tilewright.passes import (
     DiagnosticPhase,
     PassContext,
     VerificationLevel,
+    diagnostics,
 )
 from tilewright.passes.pipeline import PIPELINE
 
@@ -274,6 +277,21 @@ class Seen:
 
         monkeypatch.setattr(instruments, "verify", verify)
         monkeypatch.setattr(reading, "verify_text", read)
+
+
+def test_a_text_is_searched_once_however_many_names_are_unused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[str] = []
+
+    def findall(pattern: str, text: str) -> list[str]:
+        searched.append(text)
+        return re.findall(pattern, text)
+
+    monkeypatch.setattr(diagnostics, "re", SimpleNamespace(findall=findall))
+    made = kernel(*(f"v{k} = pl.exp(x)" for k in range(20)), "o[:] = x")
+    assert len(list(diagnostics.find_unused_variables(made))) == 20
+    assert len(searched) == 1
 
 
 EACH = len(PIPELINE) + 1

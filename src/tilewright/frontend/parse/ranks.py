@@ -10,8 +10,8 @@ from tilewright.ir.core import Block, Operation
 from tilewright.ir.enums import FunctionType, Level
 from tilewright.ir.types import ShapedType
 from tilewright.ops import collective, comm, control
+from tilewright.ops.facts import CORES
 
-KERNELS = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
 DEVICE_LEVELS = (Level.AIV, Level.AIC, Level.CORE_GROUP, Level.CHIP_DIE, Level.CHIP)
 LOOPS = (control.for_, control.while_)
 EXCHANGES = (collective.allgather, collective.all_to_all)
@@ -20,7 +20,7 @@ SIGNAL_HINT = "Pass a window of pl.INT32 signals, [ranks, core_num]."
 
 def misplaced(block: Block, kind: FunctionType, level: Level | None) -> Iterator[TilewrightError]:
     """What the words of ranks in a function of this type and level may not say there."""
-    if kind in KERNELS or level in DEVICE_LEVELS:
+    if kind in CORES or level in DEVICE_LEVELS:
         for op in block.walk():
             if op.opdef is comm.world_size:
                 yield ParserSyntaxError(

@@ -20,8 +20,7 @@ from tilewright.ir.core import Block, Value
 from tilewright.ir.enums import FunctionType, Level, ScopeMode
 from tilewright.ir.hints import Split
 from tilewright.ops import control
-
-KERNELS = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
+from tilewright.ops.facts import CORES
 
 
 @statement(ast.With)
@@ -89,7 +88,7 @@ def require_nesting(
     """Raises ParserSyntaxError for a scope where none may stand; a text may hold what passes and
     the traced style make."""
     kind = p.state.kind
-    if kind in KERNELS and word is not SPLIT_AIV and not p.state.is_text:
+    if kind in CORES and word is not SPLIT_AIV and not p.state.is_text:
         raise ParserSyntaxError(
             f"{word.path} opens a scope in a function of type {kind.name}, which runs on one core",
             p.span(node),
