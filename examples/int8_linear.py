@@ -1,4 +1,9 @@
-"""A linear layer with INT8 weights: rows are quantised as they come, products summed in INT32."""
+"""A linear layer with INT8 weights: rows are quantised as they come, products summed in INT32.
+
+python examples/int8_linear.py
+"""
+
+import numpy as np
 
 import tilewright.language as pl
 
@@ -31,3 +36,21 @@ def int8_linear(
                 y = pl.col_expand_mul(y, pl.load(scale, [0, j], [1, TILE_N]))
                 pl.store(y, [i, j], out)
     return out
+
+
+def check(rows: int = 96) -> dict[str, float]:
+    """The largest error, relative to numpy's exact sums, for `rows` rows."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, 256)).astype(np.float32)
+    w = rng.integers(-127, 128, (256, 128)).astype(np.int8)
+    scale = rng.random((1, 128)).astype(np.float32)
+    out = np.empty((rows, 128), np.float32)
+    int8_linear(x, w, scale, out)
+    step = np.maximum(np.abs(x).max(1, keepdims=True) * np.float32(1 / 127), np.float32(1e-8))
+    q = np.rint(x / step).astype(np.int8)
+    expected = (q.astype(np.int32) @ w.astype(np.int32)) * step * scale
+    return {f"INT8 linear of {rows} rows": float(np.abs(out / expected - 1).max())}
+
+
+if __name__ == "__main__":
+    print(check())
