@@ -23,12 +23,15 @@ from benchmarks import (
 )
 from benchmarks.contenders import torch_on_one_thread
 from benchmarks.harness import Row, clean_environment
+from benchmarks.quiet import WATCH
 from benchmarks.server import Server
 from benchmarks.workload import measure
 from tilewright.codegen.machine import host_target
 
 OTHER_CORES = {"avx512": {"numpy, Haswell core": "Haswell"}}
 """ISA -> the kernels of OpenBLAS beside its default that may be faster, by column."""
+SETTLING = 3.0
+"""Seconds in which the first look is taken at how fast the machine is."""
 
 
 def measured(suite: str) -> Iterator[Row]:
@@ -70,6 +73,7 @@ SUITES: dict[str, Callable[[], Iterable[Row]]] = {
 def run(suites: list[str]) -> list[Row]:
     """The rows of some suites; says on stderr how far it is."""
     torch_on_one_thread()
+    WATCH.settle(SETTLING)
     found: list[Row] = []
     start = time.perf_counter()
     for suite in suites:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Row, bound, script
+from benchmarks.harness import OURS, Row, once, script
+from benchmarks.quiet import WATCH, Figure
 
 WORDS = ("add", "mul", "maximum", "sub")
 _NUMBER = itertools.count()
@@ -47,41 +47,46 @@ def fresh_module(text: str) -> ModuleType:
     return module
 
 
-def of_fresh_kernels(ops: int, run: Callable[..., object]) -> float:
+def of_fresh_kernels(ops: int, run: Callable[..., object]) -> Figure:
     """Seconds that `run(kernel, *args)` takes in a warm process, median of seven."""
     x, out = np.ones((64, 256), np.float32), np.empty((64, 256), np.float32)
-    times: list[float] = []
-    for _ in range(8):
+
+    def fresh() -> float:
         kernel: Any = fresh_module(source(ops)).chain
-        start = time.perf_counter()
-        run(kernel, x, x, out)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+        return once(lambda: run(kernel, x, x, out))
+
+    fresh()
+    return WATCH.median(fresh, 7)
 
 
-def first_call(ops: int) -> float:
+def first_call(ops: int) -> Figure:
     """Seconds of the first call of a fresh kernel."""
     return of_fresh_kernels(ops, lambda kernel, *args: kernel(*args))
 
 
-def front_end(ops: int) -> float:
+def front_end(ops: int) -> Figure:
     """Seconds of the first call until there is a program: capture, reading, typing."""
     return of_fresh_kernels(ops, lambda kernel, *args: kernel.specialize(*args))
 
 
-def import_time() -> tuple[float, float]:
-    """Seconds to import numpy, and tilewright after it, medians over fresh processes."""
-    code = (
-        "import time; a = time.perf_counter(); import numpy; b = time.perf_counter();"
-        "import tilewright; print(b - a, time.perf_counter() - b)"
-    )
-    pairs = [tuple(map(float, script(code).split())) for _ in range(7)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+IMPORTS = {
+    "numpy": "import time; start = time.perf_counter(); import numpy",
+    "tilewright": "import numpy, time; start = time.perf_counter(); import tilewright",
+}
+"""What is imported first, and what is timed after `start`."""
+
+
+def import_times() -> dict[str, Figure]:
+    """Seconds to import numpy, and tilewright after it, in fresh processes; medians of seven."""
+
+    def importing(code: str) -> float:
+        return float(script(f"{code}; print(time.perf_counter() - start)"))
+
+    return WATCH.medians({name: partial(importing, code) for name, code in IMPORTS.items()}, 7)
 
 
 def rows() -> list[Row]:
     """Every figure."""
-    numpy_import, ours = import_time()
-    row = bound("import tilewright beyond numpy", ours, 50e-3)
-    row.seconds["import numpy"] = numpy_import
-    return [row]
+    took = import_times()
+    seconds = {OURS: took["tilewright"], "import numpy": took["numpy"], "limit": 50e-3}
+    return [Row("import tilewright beyond numpy", seconds, {"limit": 1.0})]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ import showcase_kernels
 from benchmarks import kernels
 from benchmarks.compile_time import fresh_module
 from benchmarks.contenders import Array
-from benchmarks.harness import OURS, Row, bound, script
+from benchmarks.harness import OURS, Row, bound, once, script
+from benchmarks.quiet import WATCH, Figure
 from benchmarks.workloads import normal
 from tilewright import language as pl
 
@@ -33,7 +32,7 @@ start = time.perf_counter()
 work.contender({name!r}, inputs, out).run()
 print(time.perf_counter() - start)
 """
-SLOW = 2.0
+SLOW = 1.0
 IMPORTS = {
     OURS: "",
     "numba": "import numba",
@@ -42,15 +41,15 @@ IMPORTS = {
 }
 
 
-def first_call(fresh: Callable[[], Any], args: Sequence[Array], rounds: int = 5) -> float:
+def first_call(fresh: Callable[[], Any], args: Sequence[Array], rounds: int = 5) -> Figure:
     """Median seconds of the first call of a kernel that `fresh` makes."""
-    times: list[float] = []
-    for _ in range(rounds + 1):
+
+    def take() -> float:
         kernel = fresh()
-        start = time.perf_counter()
-        kernel(*args)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+        return once(lambda: kernel(*args))
+
+    take()
+    return WATCH.median(take, rounds)
 
 
 def in_fresh_process(name: str, rounds: int = 5) -> float:
@@ -60,22 +59,25 @@ def in_fresh_process(name: str, rounds: int = 5) -> float:
     seconds is asked once more only.
     """
     code = HEAD.format(imports=IMPORTS[name], name=name)
-    times: list[float] = []
     with tempfile.TemporaryDirectory() as bytecode:
-        while len(times) < 2 or (len(times) <= rounds and sum(times[1:]) < SLOW):
+
+        def take() -> float:
             with tempfile.TemporaryDirectory() as empty:
                 caches = {"TORCHINDUCTOR_CACHE_DIR": empty, "NUMBA_CACHE_DIR": empty}
                 env = {**os.environ, **caches, "PYTHONPYCACHEPREFIX": bytecode}
                 env.pop("PYTHONDONTWRITEBYTECODE", None)
-                times.append(float(script(code, env).split()[-1]))
-    return statistics.median(times[1:])
+                return float(script(code, env).split()[-1])
+
+        return take() if take() > SLOW else WATCH.median(take, rounds)
 
 
 def rows() -> list[Row]:
     """Every figure."""
     has = {name: importlib.util.find_spec(name.split(".")[0]) is not None for name in IMPORTS}
     has["torch.compile"] &= any(map(shutil.which, ("c++", "g++", "clang++")))
-    fresh = {name: in_fresh_process(name) for name in IMPORTS if name == OURS or has[name]}
+    fresh: dict[str, float] = {
+        name: in_fresh_process(name) for name in IMPORTS if name == OURS or has[name]
+    }
     x, y, out = normal(*[(1024, 1024)] * 3)()
     text = Path(str(showcase_kernels.__file__)).read_text(encoding="utf-8")
     softmax = first_call(lambda: fresh_module(text).softmax, (x, out))

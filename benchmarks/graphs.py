@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import OURS, Row
+from benchmarks.harness import OURS, Row, once
+from benchmarks.quiet import WATCH, Figure
 from tilewright import ir
 from tilewright import language as pl
 from tilewright.runtime import RuntimeKind
@@ -38,29 +37,34 @@ def decoder(kind: pl.FunctionType) -> ir.Program:
     return Decoder
 
 
-def seconds_of(kind: pl.FunctionType, runtime: RuntimeKind | None) -> tuple[float, float]:
+def seconds_of(kind: pl.FunctionType, runtime: RuntimeKind | None) -> tuple[Figure, Figure]:
     """Seconds to compile and call once, and of a later call; medians of five."""
     x, weights = np.zeros(64, np.float32), np.ones((LAYERS, 64), np.float32)
-    first: list[float] = []
-    later: list[float] = []
-    for _ in range(5):
+    options: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
+    compiled: Any = None
+
+    def first(program: ir.Program) -> None:
+        nonlocal compiled
+        compiled = ir.compile(program, **options)
+        compiled(x, weights)
+
+    def first_of_fresh() -> float:
         program = decoder(kind)
-        start = time.perf_counter()
-        compiled: Any = ir.compile(program, **({} if runtime is None else {"runtime": runtime}))
-        compiled(x, weights)
-        built = time.perf_counter()
-        compiled(x, weights)
-        first.append(built - start)
-        later.append(time.perf_counter() - built)
-    return statistics.median(first), statistics.median(later)
+        return once(lambda: first(program))
+
+    def later() -> float:
+        return once(lambda: compiled(x, weights))
+
+    took = WATCH.medians({"first": first_of_fresh, "later": later}, 5)
+    return took["first"], took["later"]
 
 
 def rows() -> list[Row]:
     """Every figure."""
     recorded, replayed = seconds_of(pl.FunctionType.Graph, RuntimeKind.HOST_BUILD_GRAPH)
     inlined, _ = seconds_of(pl.FunctionType.Opaque, None)
-    built = {OURS: recorded / LAYERS, "built for each call": inlined / LAYERS}
-    again = {OURS: replayed / LAYERS, "recorded": recorded / LAYERS}
+    built: dict[str, float] = {OURS: recorded / LAYERS, "built for each call": inlined / LAYERS}
+    again: dict[str, float] = {OURS: replayed / LAYERS, "recorded": recorded / LAYERS}
     return [
         Row("a layer of 40, recorded once", built, {"built for each call": 2.0}),
         Row("the same layer, replayed", again, {"recorded": 2.0}),

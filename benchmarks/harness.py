@@ -2,9 +2,10 @@
 
 A workload is a set of contenders that do the same thing. Each round times every one of them once
 (repeating short ones until a round is long enough to read), so that a slow phase of the machine
-hits all alike. `clean_environment()` restarts the process without the variables that slow numpy's
-BLAS down, on one thread, and with real-time scheduling where the system permits it. A contender
-that needs another environment lives in a child process and is timed there (`server`).
+hits all alike; what was timed in one counts only where there is nothing else (`quiet`).
+`clean_environment()` restarts the process without the variables that slow numpy's BLAS down, on one
+thread, and with real-time scheduling where the system permits it. A contender that needs another
+environment lives in a child process and is timed there (`server`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+from benchmarks.quiet import TOLERANCE, WATCH, slowdown_of
 
 Run = Callable[[], object]
 ROOT = Path(__file__).parents[1]
@@ -46,6 +49,7 @@ class Row:
     `bars[peer]` is how many times faster than `peer` ours must be. Among the contenders, `limit` is
     a number to stay under and `floor` what the machine needs at least. `unit` is s or MB. `wrong`
     has the errors of results that are not what they should be, `failed` what ended the attempt.
+    `slowdown` says how many times slower than at its best the machine was beside the worst figure.
     """
 
     name: str
@@ -55,6 +59,15 @@ class Row:
     unit: str = "s"
     wrong: dict[str, float] = field(default_factory=dict[str, float])
     failed: str = ""
+    slowdown: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.slowdown = max(self.slowdown, *map(slowdown_of, self.seconds.values()), 1.0)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the machine was not quiet while this was measured."""
+        return self.slowdown > TOLERANCE
 
     def ratio(self, peer: str) -> float:
         """How many times faster than the peer (above 1 is faster)."""
@@ -78,18 +91,20 @@ def interleave(
     contenders: Mapping[str, Run | Remote], *, seconds: float = 1.0, rounds: int = 7
 ) -> dict[str, float]:
     """Median seconds per call of each contender, measured round by round for about `seconds`."""
-    repeats = {name: _repeats(run) for name, run in contenders.items()}
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    takes = {name: partial(_sample, run, _repeats(run)) for name, run in contenders.items()}
     gc.collect()
     gc.disable()
     try:
-        start = time.perf_counter()
-        while len(next(iter(samples.values()))) < rounds or time.perf_counter() - start < seconds:
-            for name, run in contenders.items():
-                samples[name].append(_sample(run, repeats[name]))
+        return dict[str, float](WATCH.medians(takes, rounds, seconds))
     finally:
         gc.enable()
-    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def once(run: Run) -> float:
+    """Seconds of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def _repeats(run: Run | Remote) -> int:
@@ -103,11 +118,9 @@ def _sample(run: Run | Remote, repeats: int) -> float:
 
 def sample(run: Run, repeats: int) -> float:
     """Seconds per call; short calls find their own data in the caches, as in a loop."""
-    start = time.perf_counter()
-    run()
-    once = time.perf_counter() - start
-    if repeats == 1 and once > WARM:
-        return once
+    first = once(run)
+    if repeats == 1 and first > WARM:
+        return first
     start = time.perf_counter()
     for _ in range(repeats):
         run()

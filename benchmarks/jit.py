@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ import numpy as np
 
 import tilewright.language as pl
 from benchmarks.compile_time import first_call, fresh_module, front_end
-from benchmarks.harness import OURS, Row, Run, bound, interleave
+from benchmarks.harness import OURS, Row, Run, bound, interleave, once
+from benchmarks.quiet import WATCH, Figure
 from benchmarks.traced import add as traced_add
 
 SHAPE = (4, 16)
@@ -184,15 +183,14 @@ def attention(
 """
 
 
-def unrolled_attention() -> float:
+def unrolled_attention() -> Figure:
     """Seconds to compile 64 iterations of flash attention, median of three."""
-    times: list[float] = []
-    for _ in range(3):
+
+    def take() -> float:
         kernel: Any = fresh_module(attention_source(UNROLLED)).attention
-        start = time.perf_counter()
-        kernel.compile()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        return once(kernel.compile)
+
+    return WATCH.median(take, 3)
 
 
 # ---- a fresh process -----------------------------------------------------------------------------
@@ -236,7 +234,7 @@ print(spent, "llvmlite" in sys.modules, tilewright.cache_stats().ready_hits)
 """
 
 
-def restarted(text: str) -> tuple[float, float, bool]:
+def restarted(text: str) -> tuple[float, Figure, bool]:
     """Seconds from the end of the import to the end of the first call, in fresh processes.
 
     Cold (nothing on disk), and warm, a median of fifteen; and whether a warm one imported LLVM.
@@ -252,16 +250,19 @@ def restarted(text: str) -> tuple[float, float, bool]:
         env = {**os.environ, "TILEWRIGHT_CACHE": "1", **places}
         env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
 
-        def run() -> tuple[float, bool, int]:
+        imported: list[bool] = []
+
+        def run(expected_hits: int) -> float:
             command = [sys.executable, str(script)]
             spent, llvm, hits = subprocess.check_output(command, env=env, text=True).split()
-            return float(spent), llvm == "True", int(hits)
+            assert int(hits) == expected_hits
+            imported.append(llvm == "True")
+            return float(spent)
 
-        cold = run()[0]
-        run()
-        warm = [run() for _ in range(15)]
-    assert all(hits == 1 for _, _, hits in warm)
-    return cold, statistics.median(w[0] for w in warm), any(w[1] for w in warm)
+        cold = run(0)
+        run(1)
+        imported.clear()
+        return cold, WATCH.median(lambda: run(1), 15), any(imported)
 
 
 def restart_rows() -> list[Row]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compile_time import fresh_module, source
-from benchmarks.harness import Row, bound, script
+from benchmarks.harness import Row, bound, once, script
+from benchmarks.quiet import WATCH, Figure
 from tilewright import language as pl
 from tilewright.frontend.text import parse_program
 from tilewright.ir.core import Program
@@ -34,15 +33,15 @@ print((peak() - before) / 1024)
 """
 
 
-def timed(run: Callable[[], object], rounds: int = 3) -> float:
-    """Median seconds of a call; what is garbage before it is none of its business."""
-    times: list[float] = []
-    for _ in range(rounds):
+def timed(run: Callable[[Any], object], prepare: Callable[[], Any] = lambda: None) -> Figure:
+    """Median seconds of `run(prepare())`; what is garbage before it is none of its business."""
+
+    def take() -> float:
+        given = prepare()
         gc.collect()
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        return once(lambda: run(given))
+
+    return WATCH.median(take, 3)
 
 
 def program_of(statements: int) -> Program:
@@ -60,13 +59,12 @@ def read(function: Any) -> Program:
     return verify(Program("P", {"chain": pl.function(function)}))
 
 
-def timed_on_sources(run: Callable[[Any], object], statements: int) -> float:
+def timed_on_sources(run: Callable[[Any], object], statements: int) -> Figure:
     """Median seconds of a call on a function whose file has not been read yet."""
-    functions = iter([plain_function(statements) for _ in range(3)])
-    return timed(lambda: run(next(functions)))
+    return timed(run, lambda: plain_function(statements))
 
 
-def before_llvm(ops: int) -> float:
+def before_llvm(ops: int) -> Figure:
     """Seconds from the source of a straight-line function to its loop IR."""
     return timed_on_sources(lambda function: pipeline.lower(read(function), "chain"), ops)
 
@@ -80,7 +78,7 @@ def memory_rows(ops: int) -> list[Row]:
     return [bound(f"peak memory of {ops:,} ops beyond numpy", taken, 200, "MB")]
 
 
-def growing(name: str, seconds: Callable[[int], float], limit: float) -> list[Row]:
+def growing(name: str, seconds: Callable[[int], Figure], limit: float) -> list[Row]:
     """A limit per statement at both sizes, and on how much more one costs at the larger."""
     small, large = seconds(SMALL) / SMALL, seconds(LARGE) / LARGE
     return [
@@ -96,8 +94,8 @@ def rows() -> list[Row]:
     lowered = {n: before_llvm(n) / n for n in (500, 5_000)}
     programs = {n: program_of(n) for n in parsed}
     text = programs[SMALL].as_python()
-    printed = {n: timed(lambda n=n: programs[n].as_python()) for n in programs}
-    reparsed = timed(lambda: verify(parse_program(text)))
+    printed = {n: timed(lambda _, n=n: programs[n].as_python()) for n in programs}
+    reparsed = timed(lambda _: verify(parse_program(text)))
     return [
         *growing("parse and verify", parsed.__getitem__, 40e-6),
         *growing("print", printed.__getitem__, 15e-6),

@@ -55,6 +55,7 @@ multiply-adds, or moving the bytes once. Every workload, every peer:
 
 ![How many times faster than each peer](docs/benchmarks.svg)
 """
+DISTURBED = "\n~: the machine was slowed down by others while this was measured.\n"
 
 
 def path_of(release: str = VERSION) -> Path:
@@ -98,13 +99,14 @@ def summary(kept: dict[str, Any]) -> str:
     mean = f"{geometric_mean(ratios):.2f}"
     facts = {"cpu": kept["machine"]["cpu"], "count": len(ratios), "mean": mean}
     chosen = [row for name in IN_README for row in rows if row.name == name]
-    return f"{HEAD.format(**facts)}{''.join(map(_line, chosen))}{FOOT}"
+    noted = DISTURBED if any(row.is_disturbed for row in chosen) else ""
+    return f"{HEAD.format(**facts)}{''.join(map(_line, chosen))}{noted}{FOOT}"
 
 
 def _line(row: Row) -> str:
     best = best_peer(row)
     cells = [
-        row.name,
+        f"{row.name} ~" if row.is_disturbed else row.name,
         shown(row.seconds[OURS]),
         f"{1 / row.ratio('floor'):.2f}" if "floor" in row.seconds else "",
         *(f"{row.ratio(peer):.2f}" if peer in row.seconds else "" for peer in ("numpy", "torch")),

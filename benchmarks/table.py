@@ -72,6 +72,15 @@ def short_of(row: Row) -> list[str]:
     return found
 
 
+def disturbed(rows: Sequence[Row]) -> str:
+    """How many rows were measured while the machine was not quiet."""
+    found = sum(row.is_disturbed for row in rows)
+    return (
+        f"{found} of {len(rows)} rows were not measured in quiet: beside those with ~ the machine "
+        "was so many times slower than at its best. Measure them again before you trust them."
+    )
+
+
 def report(rows: Sequence[Row], console: Console | None = None) -> bool:
     """Prints the table; True when every result is right and every bar is met."""
     table = Table(title="times, and how many times faster than each peer", pad_edge=False)
@@ -80,6 +89,7 @@ def report(rows: Sequence[Row], console: Console | None = None) -> bool:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bars and other contenders")
     table.add_column("")
+    table.add_column("quiet?", no_wrap=True)
     suite = rows[0].suite if rows else ""
     for row in rows:
         if row.suite != suite:
@@ -92,7 +102,11 @@ def report(rows: Sequence[Row], console: Console | None = None) -> bool:
     if ratios_to_best(rows):
         out.print(means(rows))
     for row in short:
-        out.print(f"[red]short[/red] {row.suite}: {row.name}: {'; '.join(short_of(row))}")
+        out.print(
+            f"[red]short[/red] {row.suite}: {row.name}: {'; '.join(short_of(row))}", _noise(row)
+        )
+    if any(row.is_disturbed for row in rows):
+        out.print(disturbed(rows))
     return not short
 
 
@@ -107,7 +121,12 @@ def _cells(row: Row) -> list[str]:
         "" if over is None else f"{over:.2f}",
         ", ".join(_others(row)),
         "[red]short[/red]" if short_of(row) else "ok" if row.bars or best else "",
+        _noise(row),
     ]
+
+
+def _noise(row: Row) -> str:
+    return f"~{row.slowdown:.2f}" if row.is_disturbed else ""
 
 
 def _ratio(row: Row, peer: str) -> str:

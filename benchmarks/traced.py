@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +11,8 @@ import tilewright.language as pl
 import tilewright.nki as nki
 import tilewright.nki.language as nl
 from benchmarks.compile_time import fresh_module
-from benchmarks.harness import Row, bound, interleave
+from benchmarks.harness import Row, bound, interleave, once
+from benchmarks.quiet import WATCH, Figure
 
 SHAPE = (4, 16)
 WEIGHT = 1.0
@@ -133,18 +132,12 @@ def chain(x):
     return "\n".join([head, *body, "    nl.store(out, a)", "    return out", ""])
 
 
-def seconds_of(fresh: Callable[[], Callable[[], object]]) -> float:
+def seconds_of(fresh: Callable[[], Callable[[], object]]) -> Figure:
     """The median time of three runs of what `fresh` makes."""
-    times: list[float] = []
-    for _ in range(3):
-        run = fresh()
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return WATCH.median(lambda: once(fresh()), 3)
 
 
-def tracing_time(ops: int) -> float:
+def tracing_time(ops: int) -> Figure:
     """Seconds from a kernel of `ops` operations that nobody has read to its IR."""
     x = np.ones((64, 256), np.float32)
 
