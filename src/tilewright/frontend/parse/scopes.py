@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from tilewright.errors import ParserSyntaxError, UnsupportedFeatureError
@@ -23,46 +24,70 @@ from tilewright.ops import control
 from tilewright.ops.facts import CORES
 
 
+@dataclass(frozen=True)
+class Body:
+    """What the statements of a scope made: its block, names bound inside, versions of roots."""
+
+    block: Block
+    task: Value | None
+    scope: dict[str, Any]
+    versions: list[Value]
+
+
 @statement(ast.With)
 def parse_with(p: FunctionParser, node: ast.With) -> None:
     """`with pl.at(...):` and its relatives."""
-    if len(node.items) != 1:
-        raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
-    (item,) = node.items
+    item = _only_item(p, node)
     word, options = _scope_call(p, item.context_expr)
-    if item.optional_vars is not None and not isinstance(item.optional_vars, ast.Name):
-        what = f"'{ast.unparse(item.optional_vars)}' cannot name the task of a scope"
-        raise ParserSyntaxError(what, p.span(item.optional_vars), "Write 'as tid'.")
     refuse_predicate(p, options, item.context_expr)
     deps = task_ids(p, options.pop("deps", None), item.context_expr)
     require_nesting(p, word, item.context_expr, options)
     kind = word.path.rpartition(".")[2]
     attrs = {"kind": kind, "attrs": tuple((n, option_attr(given)) for n, given in options.items())}
+    body = _parse_body(p, node, word, options, item.optional_vars)
+    changed = {n: b for n, b in body.scope.items() if p.scope.get(n, MISSING) is not b}
+    parts = {n for n, b in changed.items() if n in p.scope and is_same_part(p, p.scope[n], b)}
+    changed = {n: b for n, b in changed.items() if n not in parts}
+    live = p.live.live(node)
+    yields = _yields(p, body, [bound for name, bound in changed.items() if name in live])
+    end_block(p, body.block, yields)
+    op = emit_region_op(p, control.scope, (deps,), attrs, (body.block,), node)
+    _leave(p, body, dict(zip(yields, op.results)), changed)
+    for name in live.intersection(parts):
+        p.scope[name] = taken_again(p, p.scope[name])
+    if isinstance(item.optional_vars, ast.Name):
+        p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
+
+
+def _only_item(p: FunctionParser, node: ast.With) -> ast.withitem:
+    if len(node.items) != 1:
+        raise UnsupportedFeatureError("A 'with' statement opens one scope", p.span(node))
+    (item,) = node.items
+    if item.optional_vars is not None and not isinstance(item.optional_vars, ast.Name):
+        what = f"'{ast.unparse(item.optional_vars)}' cannot name the task of a scope"
+        raise ParserSyntaxError(what, p.span(item.optional_vars), "Write 'as tid'.")
+    return item
+
+
+def _parse_body(
+    p: FunctionParser, node: ast.With, word: Word, options: dict[str, Any], task: ast.expr | None
+) -> Body:
     with p.trial():
         p.state.placements.append((word, options))
         around, p.around = p.around, node.body
         block = p.region((), node.body)
         p.around = around
-        name = item.optional_vars
-        current = None if name is None else begin_task(p, block, name)
+        current = None if task is None else begin_task(p, block, task)
         p.state.placements.pop()
-        inside, versions = dict(p.scope), p.versions.mark()
-    changed = {n: b for n, b in inside.items() if p.scope.get(n, MISSING) is not b}
-    where = Position.of(block)
-    newest = [v for v, was in zip(versions, p.versions.current) if v is not was]
-    live = p.live.live(node)
-    parts = {n: b for n, b in changed.items() if n in p.scope and is_same_part(p, p.scope[n], b)}
-    changed = {n: b for n, b in changed.items() if n not in parts}
-    named = [bound for name, bound in changed.items() if name in live]
-    ids = () if current is None else (current,)
-    yields = where.sorted(v for v in (*ids, *newest, *named) if where.defines(v))
-    end_block(p, block, yields)
-    op = emit_region_op(p, control.scope, (deps,), attrs, (block,), node)
-    _leave(p, block, yields, op.results, changed, versions)
-    for name in live.intersection(parts):
-        p.scope[name] = taken_again(p, p.scope[name])
-    if isinstance(item.optional_vars, ast.Name):
-        p.bind(item.optional_vars.id, op.results[0], item.optional_vars)
+        return Body(block, current, dict(p.scope), p.versions.mark())
+
+
+def _yields(p: FunctionParser, body: Body, named: Sequence[Any]) -> list[Value]:
+    """What a scope hands out: its task, the newest versions of roots, names read later."""
+    where = Position.of(body.block)
+    task = () if body.task is None else (body.task,)
+    newest = [v for v, was in zip(body.versions, p.versions.current) if v is not was]
+    return where.sorted(v for v in (*task, *newest, *named) if where.defines(v))
 
 
 def _scope_call(p: FunctionParser, node: ast.expr) -> tuple[Any, dict[str, Any]]:
@@ -144,21 +169,16 @@ def _require_undivided(p: FunctionParser, node: ast.expr) -> None:
 
 
 def _leave(
-    p: FunctionParser,
-    block: Block,
-    yields: Sequence[Value],
-    results: Sequence[Value],
-    changed: dict[str, Any],
-    versions: list[Value],
+    p: FunctionParser, body: Body, outside: dict[Value, Value], changed: dict[str, Any]
 ) -> None:
-    outside = dict(zip(yields, results))
+    """Gives what was handed out its name `outside`; what else was made inside stays there."""
     for inner, result in outside.items():
         result.name = inner.name
         p.versions.follow(inner, result, outside)
-    for root, version in enumerate(versions):
+    for root, version in enumerate(body.versions):
         if version is not p.versions.current[root]:
             p.versions.advance(root, outside.get(version, version))
-    where = Position.of(block)
+    where = Position.of(body.block)
     for name, bound in changed.items():
         if isinstance(bound, Value) and bound in outside:
             p.scope[name] = outside[bound]
