@@ -20,6 +20,7 @@ from tilewright.errors import (
     StaleRead,
     UnsupportedFeatureError,
 )
+from tilewright.frontend.namespace import MISSING
 from tilewright.frontend.parse.basic import is_word_call
 from tilewright.frontend.parse.desugar import TASK_NAME
 from tilewright.frontend.parse.heads import (
@@ -409,40 +410,50 @@ def close_loop(p: FunctionParser, reading: Reading) -> None:
 
 def finish_loop(p: FunctionParser, loop: Loop, reading: Reading, results: Sequence[Value]) -> None:
     """After the loop, names mean its results; what is bound only inside may not be used."""
-    before = p.scope
+    _advance(p, reading, results)
     inside = dict(zip(reading.yields, results))
+    own, live = {*loop.headers, loop.index}, p.live.live(loop.node)
+    for name, bound in reading.scope.items():
+        was = p.scope.get(name, MISSING)
+        if name in own or was is bound:
+            continue
+        if not (isinstance(was, Value) and is_same_part(p, was, bound)):
+            _leave_name(p, reading, name, bound, inside)
+        elif name in live:
+            _rename(p.scope, was, taken_again(p, was))
     for carry, name, result in zip(reading.carries, reading.names, results):
+        if carry.root is not None and not carry.explicit:
+            _rename(p.scope, carry.init, result)
+        else:
+            p.scope[name] = result
+
+
+def _advance(p: FunctionParser, reading: Reading, results: Sequence[Value]) -> None:
+    """The results are the newest versions of the roots that the loop carries."""
+    for carry, name, result, given in zip(reading.carries, reading.names, results, reading.yields):
         result.name = name
         if carry.root is not None:
             p.versions.advance(carry.root, result)
         elif carry.repeats:
             p.versions.repeat(result, carry.init)
         else:
-            p.versions.join(result, carry.init, reading.yields[reading.carries.index(carry)])
-    live = p.live.live(loop.node)
-    for name, bound in reading.scope.items():
-        was = before.get(name)
-        if name in loop.headers or name == loop.index or (name in before and was is bound):
-            continue
-        if isinstance(was, Value) and is_same_part(p, was, bound):
-            if name in live:
-                _rename(p.scope, was, taken_again(p, was))
-            continue
-        root = p.versions.root(bound) if isinstance(bound, Value) else None
-        leaves = name in before or bound in inside or bound not in p.versions.same
-        if root is not None and leaves:  # an older version stays one: it may be written, not read
-            p.scope[name] = inside.get(bound, bound if name not in before else was)
-        elif name in before and bound in reading.params:
-            continue
-        elif isinstance(bound, Poison) and bound.reason is None:
-            p.scope[name] = bound  # what is wrong with it has been said
-        else:
-            p.scope[name] = isolated(name, _OUTSIDE, _ADVICE)
-    for carry, name, result in zip(reading.carries, reading.names, results):
-        if carry.root is not None and not carry.explicit:
-            _rename(p.scope, carry.init, result)
-        else:
-            p.scope[name] = result
+            p.versions.join(result, carry.init, given)
+
+
+def _leave_name(
+    p: FunctionParser, reading: Reading, name: str, bound: Any, inside: dict[Value, Value]
+) -> None:
+    """What a name bound in the loop means after it; `inside` gives what is yielded its result."""
+    root = p.versions.root(bound) if isinstance(bound, Value) else None
+    leaves = name in p.scope or bound in inside or bound not in p.versions.same
+    if root is not None and leaves:  # an older version stays one: it may be written, not read
+        p.scope[name] = inside.get(bound, p.scope.get(name, bound))
+    elif name in p.scope and bound in reading.params:
+        return
+    elif isinstance(bound, Poison) and bound.reason is None:
+        p.scope[name] = bound  # what is wrong with it has been said
+    else:
+        p.scope[name] = isolated(name, _OUTSIDE, _ADVICE)
 
 
 def drop_unchanged(p: FunctionParser, reading: Reading) -> None:
