@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import tilewright.nki as nki
 import tilewright.nki.isa as nisa
@@ -26,11 +29,12 @@ from passes.programs import (
     tensor,
     times,
 )
-from tilewright.dtypes import BF16, FP32
+from tilewright.dtypes import BF16, FP32, INT32, DType
 from tilewright.ir.core import Function, Program, Value
-from tilewright.ir.enums import ForKind
+from tilewright.ir.enums import ForKind, MemorySpace
 from tilewright.ops import control, elementwise, loop, matmul, memory, shape
-from tilewright.passes.contract import LINE
+from tilewright.ops.cast import cast
+from tilewright.passes.contract import LINE, WIDENED
 from unit.interp.build import for_loop
 
 SHAPES = ((384, (12, 32)), (640, (32, 20)), (240, (12, 20)))
@@ -166,3 +170,69 @@ def test_columns_that_a_loop_reads_again_and_again_are_turned_once() -> None:
 
 def test_columns_that_are_read_once_stay_where_they_are() -> None:
     assert turned_products(check(scores(1))) == 1
+
+
+NARROW = [(narrow, wide) for wide, dtypes in WIDENED.items() for narrow in dtypes]
+
+
+def whole_numbers(dtype: DType, *shape: int) -> Any:
+    """Small ones; of BF16 so many times its least denormal number."""
+    given = np.random.default_rng(0).integers(0, 5, shape)
+    return (given * 2.0**-133 if dtype is BF16 else given).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("narrow", "wide"), NARROW)
+def test_widened_weights_are_read_where_they_are(narrow: DType, wide: DType, turned: bool) -> None:
+    def body(x: Value, w: Value, out: Value) -> list[Value]:
+        def step(k: Value, acc: Value) -> list[Value]:
+            left, at = load(x, [0, times(k, 8)], (12, 8)), [times(k, 8), 0]
+            tile = load(w, at[::-1], (20, 8)) if turned else load(w, at, (8, 20))
+            return [matmul.acc(acc, left, elementwise.cast(tile, dtype=wide), b_trans=turned)]
+
+        zero = 0.0 if wide is FP32 else 0
+        zeros = memory.full(shape=(12, 20), dtype=wide, value=zero, space=MemorySpace.Vec)
+        (acc,) = for_loop(0, 4, [zeros], step)
+        return [store(acc, [0, 0], out)]
+
+    check_in_place(body, (12, 32), (20, 32) if turned else (32, 20), (12, 20), narrow, wide)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), NARROW)
+def test_widened_weights_are_multiplied_by_a_column_where_they_are(
+    narrow: DType, wide: DType
+) -> None:
+    def body(x: Value, w: Value, out: Value) -> list[Value]:
+        product = matmul.matmul(elementwise.cast(w, dtype=wide), x, a_trans=True)
+        return [memory.assemble(out, product, [0, 0])]
+
+    check_in_place(body, (32, 1), (32, 20), (20, 1), narrow, wide)
+
+
+def check_in_place(
+    body: Any,
+    x: tuple[int, int],
+    w: tuple[int, int],
+    out: tuple[int, int],
+    narrow: DType,
+    wide: DType,
+) -> None:
+    shapes, dtypes = (x, w, out), (wide, narrow, wide)
+    params = [
+        (name, tensor(*shape, dtype=dtype), OUT if name == "out" else IN)
+        for name, shape, dtype in zip(("x", "w", "out"), shapes, dtypes, strict=True)
+    ]
+    args = [whole_numbers(dtype, *shape) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    function = check(kernel(params, body), args)
+    (product,) = (op for op in function.body.walk() if op.opdef is loop.matmul)
+    assert set(product.operands[1:]) == set(function.params[:2])
+    assert count(function, cast) == 0
+    assert np.any(args[2])
+
+
+def test_weights_that_are_rounded_are_converted_first() -> None:
+    def body(x: Value, w: Value) -> tuple[list[Value], list[Value]]:
+        return [matmul.matmul(x, elementwise.cast(w, dtype=FP32))], []
+
+    params = [("x", tensor(12, 32), IN), ("w", tensor(32, 20, dtype=INT32), IN)]
+    assert count(check(kernel(params, body)), cast) == 1

@@ -10,9 +10,15 @@ from tilewright.codegen.epilogue import LaneEpilogue, write_panel
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.matmul import require_matmul
-from tilewright.codegen.matmul_plan import PACKING_ROWS, Matmul, choose_plan, workspace_bytes
+from tilewright.codegen.matmul_plan import (
+    PACKING_ROWS,
+    Matmul,
+    choose_plan,
+    source_of,
+    workspace_bytes,
+)
 from tilewright.codegen.operands import Buffer
-from tilewright.codegen.packing import source_element, widened, without_denormals
+from tilewright.codegen.packing import Source, widened, without_denormals
 from tilewright.codegen.words import constant, word
 from tilewright.codegen.work import Work, estimate_one
 from tilewright.dataclass import dataclass
@@ -193,7 +199,8 @@ def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix,
     index, text = e.index, e.text
     kind = "INT32" if c.dtype == "INT32" else "FP32"
     element = REGISTER_ELEMENT[kind]
-    flushes = e.module.isa.has_pair_dot and a.dtype == b.dtype == "BF16"
+    sources = source_of(a.dtype, b.dtype), source_of(b.dtype, a.dtype)
+    flushes = e.module.isa.has_pair_dot and sources[0].flushes
 
     def settled(ref: str) -> str:
         return without_denormals(text, ref, kind, 1) if flushes else ref
@@ -206,20 +213,19 @@ def multiply_anywhere(e: Emitter, op: Operation, matrices: tuple[Matrix, Matrix,
         with text.loop(0, a.shape[1], 1, [(element, start)]) as state:
             k = state.counter
             factors = [
-                load_wide(e, pointers[1], a, a.offset(index, i, k)),
-                load_wide(e, pointers[2], b, b.offset(index, k, j)),
+                load_wide(e, pointers[1], sources[0], a.offset(index, i, k)),
+                load_wide(e, pointers[2], sources[1], b.offset(index, k, j)),
             ]
             total = word(text, "fma", kind, 1, *factors, settled(state.carries[0]))
             state.following = [settled(total)]
         text.do(f"store {element} {state.carries[0]}, ptr {place}, align 4")
 
 
-def load_wide(e: Emitter, pointer: str, matrix: Matrix, offset: Num) -> str:
+def load_wide(e: Emitter, pointer: str, source: Source, offset: Num) -> str:
     """One element as FP32 or INT32."""
-    element = source_element(matrix.dtype)
-    place = e.index.place(pointer, offset, element)
-    value = e.text.let(f"load {element}, ptr {place}, align 1")
-    return widened(e.text, value, matrix.dtype, 1)
+    place = e.index.place(pointer, offset, source.element)
+    value = e.text.let(f"load {source.element}, ptr {place}, align 1")
+    return widened(e.text, value, source, 1)
 
 
 def turned(op: Operation, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
@@ -352,8 +358,8 @@ class GridWriter:
         element = problem.spec.element
         pointers = (
             index.place(c, index.add(index.mul(row, ldc), column), element),
-            index.place(a, index.mul(row, ai), source_element(problem.spec.a_dtype)),
-            index.place(b, index.mul(column, bj), source_element(problem.spec.b_dtype)),
+            index.place(a, index.mul(row, ai), problem.spec.a_source.element),
+            index.place(b, index.mul(column, bj), problem.spec.b_source.element),
         )
         sizes = (
             index.sub(index.minimum(rows[1], m), row),

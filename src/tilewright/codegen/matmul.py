@@ -31,10 +31,10 @@ from tilewright.codegen.matmul_plan import (
 )
 from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
 from tilewright.codegen.packing import (
+    Source,
     require_pack_columns,
     require_pack_rows,
     require_widen,
-    source_element,
 )
 from tilewright.codegen.text import NAMELESS, Module, Text
 from tilewright.dataclass import dataclass
@@ -58,15 +58,15 @@ def require_matmul(module: Module, spec: Matmul) -> str:
 class Panels:
     """A block of B: where it starts, its stride along k, and by what a panel's column is scaled.
 
-    If it is `turned`, the stride is that of its columns. `dtype` is that of B taken as it is, ""
-    where it has been packed.
+    If it is `turned`, the stride is that of its columns. `source` is B taken as it is, None where
+    it has been packed.
     """
 
     base: str
     stride: Num
     scale: Num
     turned: bool = False
-    dtype: str = ""
+    source: Source | None = None
 
 
 Cell = Callable[[int, int, Num, Num, Num], None]
@@ -158,7 +158,7 @@ class MatmulWriter:
         with index.steps(lead, index.maximum(end, 1), plan.depth) as k:
             depth = index.minimum(index.sub(end, k), plan.depth)
             base = self.b_in_place(column, k)
-            panels = Panels(base, self.ldb, scale, turned, spec.b_dtype)
+            panels = Panels(base, self.ldb, scale, turned, spec.b_source)
             self.k_block(column, columns, k, depth, panels)
         self.packed_block(column, columns, end, index.sub(self.k, end))
 
@@ -252,7 +252,7 @@ class MatmulWriter:
 
     def b_in_place(self, column: Num, k: Num) -> str:
         """Where the block of B starts."""
-        index, element = self.index, source_element(self.spec.b_dtype)
+        index, element = self.index, self.spec.b_source.element
         along_k, along_n = (self.ldb, 1) if self.spec.b_major == "n" else (1, self.ldb)
         offset = index.add(index.mul(k, along_k), index.mul(column, along_n))
         return index.place("%b", offset, element)
@@ -265,10 +265,10 @@ class MatmulWriter:
             pack = require_group_rows if rows else require_group_columns
             symbol = pack(self.module, group, width)
         elif rows:
-            symbol = require_pack_rows(self.module, self.spec.b_dtype, width)
+            symbol = require_pack_rows(self.module, self.spec.b_source, width)
         else:
             short = 0 < self.plan.packed < LANES
-            symbol = require_pack_columns(self.module, self.spec.b_dtype, width, short=short)
+            symbol = require_pack_columns(self.module, self.spec.b_source, width, short=short)
         source = self.b_in_place(column, k)
         arguments = f"ptr %work, ptr {source}, i64 {self.ldb}, i64 {depth}, i64 {columns}"
         self.text.do(f"call fastcc void {symbol}({arguments})")
@@ -306,9 +306,9 @@ class MatmulWriter:
                 rest=not panels.turned and (plan.span > 0 or not whole_steps),
                 dot=plan.dot,
                 ends=done == "true",
-                ahead=0 if plan.span and not panels.dtype else plan.ahead,
+                ahead=0 if plan.span and not panels.source else plan.ahead,
                 turned=panels.turned,
-                dtype=panels.dtype,
+                source=panels.source,
                 group=group,
             )
             symbol = require_block(self.module, block, finish)
@@ -325,7 +325,7 @@ class MatmulWriter:
                 arguments += f", i1 {done}, ptr %env, ptr %ctx, i64 {top}, i64 {first}"
             self.text.do(f"call fastcc void {symbol}({arguments})")
 
-        group = group_of_b(spec, self.module.isa) if panels.dtype else None
+        group = group_of_b(spec, self.module.isa) if panels.source else None
         whole_steps = isinstance(self.k, int) and self.k % (4 * plan.group) == 0
         steps = self.groups(depth)
         top = index.add("%row", row) if finish is not None else 0
@@ -338,7 +338,7 @@ class MatmulWriter:
 
     def element_of(self, panels: Panels) -> str:
         """What the elements of a block of B are."""
-        return source_element(panels.dtype) if panels.dtype else self.spec.element
+        return panels.source.element if panels.source else self.spec.element
 
     def column_tail(self, columns: Num, whole: Num, cell: Cell) -> None:
         """The columns after the last full panel; 16 at a time, masked, at run time."""
@@ -355,7 +355,7 @@ class MatmulWriter:
         index, spec = self.index, self.spec
         ai, ak = (self.lda, 1) if spec.a_major == "k" else (1, self.lda)
         offset = index.add(index.mul(row, ai), index.mul(k, ak))
-        source = index.place("%a", offset, source_element(spec.a_dtype))
+        source = index.place("%a", offset, spec.a_source.element)
         if not self.plan.widens_a:
             return source, ai, ak
         work = index.place("%work", self.bias_offset() - 64 - a_bytes(self.plan), "i8")
@@ -373,7 +373,7 @@ class MatmulWriter:
         if plan.dot == PAIRS.name:
             return require_pairs_of_a(module, plan.pitch)
         if not plan.dot:
-            return require_widen(module, spec.a_dtype, spec.a_major, plan.pitch)
+            return require_widen(module, spec.a_source, spec.a_major, plan.pitch)
         factor = correction(spec.a_dtype, spec.b_dtype)
         pitch = BYTES.count * plan.pitch
         return require_byte_a(module, spec.a_major, pitch, factor, spec.a_dtype == "INT8")

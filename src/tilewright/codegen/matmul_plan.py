@@ -5,7 +5,7 @@ from dataclasses import replace
 from tilewright.codegen.formats import INT_FORMATS
 from tilewright.codegen.group_packing import BYTES, FLIPPED, PAIRS, Group, unsigned_side
 from tilewright.codegen.microkernel import LANES, Finish
-from tilewright.codegen.packing import is_narrow, source_element
+from tilewright.codegen.packing import Source, is_narrow
 from tilewright.codegen.text import ELEMENT_BYTES
 from tilewright.dataclass import dataclass
 from tilewright.target import Isa
@@ -80,12 +80,28 @@ class Matmul:
     @property
     def element(self) -> str:
         """What is multiplied and accumulated: float or i32."""
-        return "i32" if self.a_dtype in INT_FORMATS else "float"
+        return self.a_source.wide_element
+
+    @property
+    def a_source(self) -> Source:
+        """A in memory."""
+        return source_of(self.a_dtype, self.b_dtype)
+
+    @property
+    def b_source(self) -> Source:
+        """B in memory."""
+        return source_of(self.b_dtype, self.a_dtype)
 
     @property
     def b_bytes(self) -> int:
         """The bytes of an element of B."""
-        return ELEMENT_BYTES[source_element(self.b_dtype)]
+        return ELEMENT_BYTES[self.b_source.element]
+
+
+def source_of(dtype: str, other: str) -> Source:
+    """An operand of `dtype` in memory, where the other one is of `other`."""
+    wide = "INT32" if {dtype, other} <= INT_FORMATS.keys() else "FP32"
+    return Source(dtype, wide, flushes=dtype == other == "BF16")
 
 
 @dataclass(frozen=True, slots=True)

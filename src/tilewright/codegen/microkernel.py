@@ -11,7 +11,7 @@ from typing import Protocol
 from tilewright.codegen.group_packing import WORDS, Group, flipped, interleaved, load_words
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, fma
-from tilewright.codegen.packing import LANES, load_masked, source_element, transpose, widened
+from tilewright.codegen.packing import LANES, Source, load_masked, transpose, widened
 from tilewright.codegen.text import (
     ELEMENT_BYTES,
     NAMELESS,
@@ -43,7 +43,7 @@ class Block:
     along k and a step multiplies and adds all of them: "pairs" of BF16, or four bytes, where "a" or
     "b" is the operand whose bytes are unsigned and every row starts with its number in `%bias`
     added. A block that `ends` always ends the chains. With `ahead`, it asks for what is so many
-    bytes after each line of B that it reads. With a `dtype`, B is as it is in memory, and `group`
+    bytes after each line of B that it reads. With a `source`, B is as it is in memory, and `group`
     says how its elements are put side by side. If it is `turned`, its unit stride is along k and
     `bk` leads from column to column; k is a multiple of `unroll`, the steps of a line.
     """
@@ -61,13 +61,13 @@ class Block:
     ends: bool = False
     ahead: int = 0
     turned: bool = False
-    dtype: str = ""
+    source: Source | None = None
     group: Group | None = None
 
     @property
     def b_element(self) -> str:
         """The LLVM element of B."""
-        return source_element(self.dtype) if self.dtype else self.element
+        return self.source.element if self.source else self.element
 
     @property
     def b_count(self) -> int:
@@ -81,7 +81,7 @@ class Block:
         tail = "r" if self.tail == RUNTIME else str(self.tail)
         loop = (
             f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{'t' * self.turned}{self.dot}"
-            f"{self.dtype}{self.group.name if self.group else ''}"
+            f"{self.source.name if self.source else ''}{self.group.name if self.group else ''}"
         )
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
@@ -126,7 +126,7 @@ class BlockWriter:
         self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
         self.index = Index(self.text)
         self.kind = f"<{LANES} x {block.element}>"
-        is_whole = block.dot or block.dtype or finish is not None
+        is_whole = block.dot or block.source or finish is not None
         is_narrow = 0 < block.tail <= HALF and not is_whole
         self.narrow = block.vectors - 1 if is_narrow else None
         self.cells = [(r, v) for r in range(block.rows) for v in range(block.vectors)]
@@ -324,14 +324,14 @@ class BlockWriter:
 
     def b_vector(self, places: Sequence[str], vector: int) -> str:
         """One vector of B as it is multiplied."""
-        text, group, dtype = self.text, self.block.group, self.block.dtype
-        if not dtype:
+        text, group, source = self.text, self.block.group, self.block.source
+        if source is None:
             return self.load(places[0], vector)
         mask = self.mask if self.is_masked(vector) else ""
         if group:
             return flipped(text, interleaved(text, places, mask, group, None), group)
         value = load_masked(text, places[0], self.block.b_element, mask)
-        return widened(text, value, dtype, LANES)
+        return widened(text, value, source, LANES)
 
     def fetch_ahead(self, places: Sequence[str]) -> None:
         """Ask for what comes after the lines of B at `places`."""
@@ -385,7 +385,8 @@ class BlockWriter:
             words = self.text.let(f"lshr {kind} {words}, splat (i32 {shift})")
         narrow = type_text(self.block.b_element, LANES)
         value = self.text.let(f"trunc {kind} {words} to {narrow}")
-        return widened(self.text, value, self.block.dtype, LANES)
+        assert self.block.source is not None
+        return widened(self.text, value, self.block.source, LANES)
 
     def a_place(self, a: str, counter: str, row: int, u: int) -> str:
         """Where a[row, k + u] is."""

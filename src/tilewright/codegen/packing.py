@@ -12,6 +12,7 @@ from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, select
 from tilewright.codegen.text import Module, Text, type_text, vector_text
 from tilewright.codegen.words import cast
+from tilewright.dataclass import dataclass
 
 LANES = 16
 LEAST_NORMAL = 2.0**-126
@@ -31,14 +32,38 @@ def source_element(dtype: str) -> str:
     return table[dtype].element
 
 
-def widened(text: Text, value: str, dtype: str, lanes: int) -> str:
-    """`value` as the element a micro-kernel multiplies: FP32, or INT32 for integers.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operand as it is in memory, of `dtype`, and what it is multiplied as: FP32 or INT32.
 
-    Denormal BF16 counts as zero.
+    If it `flushes`, its denormal numbers count as zeros.
     """
-    if dtype == "BF16":
-        value = without_denormals(text, value, dtype, lanes)
-    return cast(text, dtype, "INT32" if dtype in INT_FORMATS else "FP32", "rint", lanes, value)
+
+    dtype: str
+    wide: str
+    flushes: bool = False
+
+    @property
+    def element(self) -> str:
+        """The LLVM element in memory."""
+        return source_element(self.dtype)
+
+    @property
+    def wide_element(self) -> str:
+        """The LLVM element that is multiplied."""
+        return "i32" if self.wide == "INT32" else "float"
+
+    @property
+    def name(self) -> str:
+        """What functions for such operands have in their names."""
+        return f"{self.dtype}.{self.wide}{'.flushed' * self.flushes}"
+
+
+def widened(text: Text, value: str, source: Source, lanes: int) -> str:
+    """`value` as the element a micro-kernel multiplies."""
+    if source.flushes:
+        value = without_denormals(text, value, source.dtype, lanes)
+    return cast(text, source.dtype, source.wide, "rint", lanes, value)
 
 
 def without_denormals(text: Text, value: str, dtype: str, lanes: int) -> str:
@@ -77,67 +102,64 @@ def load_masked(text: Text, place: str, element: str, mask: str) -> str:
     return text.let(f"call {kind} @llvm.masked.load.v{LANES}{SUFFIX[element]}.p0({arguments})")
 
 
-def require_pack_rows(module: Module, dtype: str, width: int) -> str:
+def require_pack_rows(module: Module, source: Source, width: int) -> str:
     """@(dst, src, ld, depth, columns): pack B whose columns are contiguous."""
-    symbol = f"@tilewright.pack.rows.{dtype}.{width}"
-    module.require(symbol, lambda m: write_pack_rows(m, symbol, dtype, width))
+    symbol = f"@tilewright.pack.rows.{source.name}.{width}"
+    module.require(symbol, lambda m: write_pack_rows(m, symbol, source, width))
     return symbol
 
 
 PARAMETERS = "ptr %dst, ptr %src, i64 %ld, i64 %depth, i64 %columns"
 
 
-def write_pack_rows(module: Module, symbol: str, dtype: str, width: int) -> str:
+def write_pack_rows(module: Module, symbol: str, source: Source, width: int) -> str:
     """Row-major B: copy `width` columns of each row, the last panel under a mask."""
     text = Text(module, f"define internal fastcc void {symbol}({PARAMETERS}) #1")
     index = Index(text)
     panel = index.mul("%depth", width)
     whole = index.round_down("%columns", width)
     with text.loop(0, whole, width, [("ptr", "%dst")]) as loop:
-        copy_panel(text, loop.counter, loop.carries[0], dtype, width, [""] * (width // LANES))
+        copy_panel(text, loop.counter, loop.carries[0], source, width, [""] * (width // LANES))
         loop.following = [index.place(loop.carries[0], panel, "float")]
     rest = index.sub("%columns", whole)
     with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
         masks = [lane_mask(text, index.sub(rest, v)) for v in range(0, width, LANES)]
-        copy_panel(text, whole, loop.carries[0], dtype, width, masks)
+        copy_panel(text, whole, loop.carries[0], source, width, masks)
     text.do("ret void")
     return text.finish()
 
 
-def copy_panel(text: Text, column: Num, dst: str, dtype: str, width: int, masks: list[str]) -> None:
+def copy_panel(
+    text: Text, column: Num, dst: str, source: Source, width: int, masks: list[str]
+) -> None:
     """One panel: every row from `column` on."""
-    index, element = Index(text), source_element(dtype)
+    index, element = Index(text), source.element
     start = index.place("%src", column, element)
     with text.loop(0, "%depth", 1, [("ptr", start), ("ptr", dst)]) as loop:
         row, out = loop.carries
         for v, mask in enumerate(masks):
             value = load_masked(text, index.place(row, LANES * v, element), element, mask)
-            store_wide(
-                text,
-                index.place(out, LANES * v, "float"),
-                widened(text, value, dtype, LANES),
-                dtype,
-            )
+            store_wide(text, index.place(out, LANES * v, "float"), value, source)
         loop.following = [index.place(row, "%ld", element), index.place(out, width, "float")]
 
 
-def store_wide(text: Text, place: str, value: str, dtype: str) -> None:
-    """Store sixteen widened elements."""
-    element = "i32" if dtype in INT_FORMATS else "float"
-    text.do(f"store {type_text(element, LANES)} {value}, ptr {place}, align 4")
+def store_wide(text: Text, place: str, value: str, source: Source) -> None:
+    """Store sixteen elements, widened."""
+    kind = type_text(source.wide_element, LANES)
+    text.do(f"store {kind} {widened(text, value, source, LANES)}, ptr {place}, align 4")
 
 
-def require_pack_columns(module: Module, dtype: str, width: int, *, short: bool = False) -> str:
+def require_pack_columns(module: Module, source: Source, width: int, *, short: bool = False) -> str:
     """@(dst, src, ld, depth, columns): pack B whose rows (along k) are contiguous.
 
     If it is `short`, the depth is below `LANES`.
     """
-    symbol = f"@tilewright.pack.columns.{dtype}.{width}{'.short' * short}"
-    module.require(symbol, lambda m: write_pack_columns(m, symbol, dtype, width, short))
+    symbol = f"@tilewright.pack.columns.{source.name}.{width}{'.short' * short}"
+    module.require(symbol, lambda m: write_pack_columns(m, symbol, source, width, short))
     return symbol
 
 
-def write_pack_columns(module: Module, symbol: str, dtype: str, width: int, short: bool) -> str:
+def write_pack_columns(module: Module, symbol: str, source: Source, width: int, short: bool) -> str:
     """Column-major B: transpose blocks of 16 x 16.
 
     Up to 15 rows beyond `depth` are written after each panel, where the next panel goes.
@@ -150,16 +172,16 @@ def write_pack_columns(module: Module, symbol: str, dtype: str, width: int, shor
         inside = index.sub(column, index.mul(panel, width))
         dst = index.place("%dst", index.mul(index.mul(panel, "%depth"), width), "float")
         dst = index.place(dst, inside, "float")
-        transpose_column(text, column, dst, dtype, width, short)
+        transpose_column(text, column, dst, source, width, short)
     text.do("ret void")
     return text.finish()
 
 
 def transpose_column(
-    text: Text, column: Num, dst: str, dtype: str, width: int, short: bool
+    text: Text, column: Num, dst: str, source: Source, width: int, short: bool
 ) -> None:
     """Sixteen columns, all of k; columns beyond the last repeat it."""
-    index, element = Index(text), source_element(dtype)
+    index, element = Index(text), source.element
     last = index.sub("%columns", 1)
     rows = [
         index.place("%src", index.mul(index.minimum(index.add(column, c), last), "%ld"), element)
@@ -168,25 +190,25 @@ def transpose_column(
     whole = 0 if short else index.round_down("%depth", LANES)
     if not short:
         with text.loop(0, whole, LANES) as loop:
-            transpose_square(text, rows, dst, loop.counter, dtype, width, "")
+            transpose_square(text, rows, dst, loop.counter, source, width, "")
     rest = index.sub("%depth", whole)
     with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
-        transpose_square(text, rows, dst, whole, dtype, width, lane_mask(text, rest))
+        transpose_square(text, rows, dst, whole, source, width, lane_mask(text, rest))
 
 
 def transpose_square(
-    text: Text, rows: list[str], dst: str, k: Num, dtype: str, width: int, mask: str
+    text: Text, rows: list[str], dst: str, k: Num, source: Source, width: int, mask: str
 ) -> None:
     """Load 16 columns of 16 elements along k, store them as 16 rows."""
-    index, element = Index(text), source_element(dtype)
+    index, element = Index(text), source.element
     values = [
-        widened(text, load_masked(text, index.place(row, k, element), element, mask), dtype, LANES)
+        widened(text, load_masked(text, index.place(row, k, element), element, mask), source, LANES)
         for row in rows
     ]
-    kind = type_text("i32" if dtype in INT_FORMATS else "float", LANES)
+    kind = type_text(source.wide_element, LANES)
     for value_row, value in enumerate(transpose(text, values, kind)):
         place = index.place(dst, index.mul(index.add(k, value_row), width), "float")
-        store_wide(text, place, value, dtype)
+        text.do(f"store {kind} {value}, ptr {place}, align 4")
 
 
 def picks(size: int, *blocks: int) -> list[int]:
@@ -234,53 +256,50 @@ def swapped_bits(k: int) -> int:
     return (k & 0b0101) << 1 | (k & 0b1010) >> 1
 
 
-def require_widen(module: Module, dtype: str, contiguous: str, depth: int) -> str:
+def require_widen(module: Module, source: Source, contiguous: str, depth: int) -> str:
     """@(dst, src, ld, depth, rows): widen rows of A into rows of `depth` elements.
 
     `contiguous` is "k" or "m": along which axis A has unit stride.
     """
-    symbol = f"@tilewright.widen.{contiguous}.{dtype}.{depth}"
-    module.require(symbol, lambda m: write_widen(m, symbol, dtype, contiguous, depth))
+    symbol = f"@tilewright.widen.{contiguous}.{source.name}.{depth}"
+    module.require(symbol, lambda m: write_widen(m, symbol, source, contiguous, depth))
     return symbol
 
 
-def write_widen(module: Module, symbol: str, dtype: str, contiguous: str, depth: int) -> str:
+def write_widen(module: Module, symbol: str, source: Source, contiguous: str, depth: int) -> str:
     """A row panel as 32-bit elements, contiguous along k."""
     text = Text(module, f"define internal fastcc void {symbol}({PARAMETERS}) #1")
-    index, element = Index(text), source_element(dtype)
+    index, element = Index(text), source.element
     with text.loop(0, "%columns", 1) as loop:
         row = loop.counter
         dst = index.place("%dst", index.mul(row, depth), "float")
         if contiguous == "k":
-            widen_along(text, index.place("%src", index.mul(row, "%ld"), element), dst, dtype)
+            widen_along(text, index.place("%src", index.mul(row, "%ld"), element), dst, source)
         else:
-            widen_across(text, index.place("%src", row, element), dst, dtype)
+            widen_across(text, index.place("%src", row, element), dst, source)
     text.do("ret void")
     return text.finish()
 
 
-def widen_along(text: Text, src: str, dst: str, dtype: str) -> None:
+def widen_along(text: Text, src: str, dst: str, source: Source) -> None:
     """One contiguous row, sixteen at a time; the tail is padded with zeros."""
-    index, element = Index(text), source_element(dtype)
+    index, element = Index(text), source.element
     whole = index.round_down("%depth", LANES)
     with text.loop(0, whole, LANES) as loop:
         value = load_masked(text, index.place(src, loop.counter, element), element, "")
-        wide = widened(text, value, dtype, LANES)
-        store_wide(text, index.place(dst, loop.counter, "float"), wide, dtype)
+        store_wide(text, index.place(dst, loop.counter, "float"), value, source)
     rest = index.sub("%depth", whole)
     with text.when(text.let(f"icmp sgt i64 {rest}, 0")):
         value = load_masked(text, index.place(src, whole, element), element, lane_mask(text, rest))
-        store_wide(
-            text, index.place(dst, whole, "float"), widened(text, value, dtype, LANES), dtype
-        )
+        store_wide(text, index.place(dst, whole, "float"), value, source)
 
 
-def widen_across(text: Text, src: str, dst: str, dtype: str) -> None:
+def widen_across(text: Text, src: str, dst: str, source: Source) -> None:
     """One row whose elements are `ld` apart."""
-    index, element = Index(text), source_element(dtype)
-    wide_element = "i32" if dtype in INT_FORMATS else "float"
+    index, element = Index(text), source.element
     with text.loop(0, "%depth", 1, [("ptr", src)]) as loop:
         value = text.let(f"load {element}, ptr {loop.carries[0]}, align 1")
         place = index.place(dst, loop.counter, "float")
-        text.do(f"store {wide_element} {widened(text, value, dtype, 1)}, ptr {place}, align 4")
+        wide = widened(text, value, source, 1)
+        text.do(f"store {source.wide_element} {wide}, ptr {place}, align 4")
         loop.following = [index.place(loop.carries[0], "%ld", element)]

@@ -145,7 +145,7 @@ def contraction(
     accumulate: bool = False,
 ) -> None:
     """c = a @ b (+ c): floats in float64, rounded once to FP32; integers in INT32, wrapping."""
-    a, b = loop.without_denormals(a), loop.without_denormals(b)
+    a, b = loop.without_denormals(a, b)
     left = np.transpose(a) if a_trans else a
     right = np.transpose(b) if b_trans else b
     if left.shape[1] != right.shape[0] or c.shape != (left.shape[0], right.shape[1]):

@@ -166,9 +166,10 @@ def matmul(
     """c[i, j] = fma chain over k, in order, of a[i, k] * b[k, j] from c[i, j] (or 0).
 
     Rank-2 buffers: c [M, N], a [M, K] (or [K, M]), b [K, N] (or [N, K]). Floats accumulate in
-    FP32, narrow inputs widened exactly; 8-bit integers in INT32, wrapping. Where a and b are BF16,
-    denormal elements are zeros, and sums below 2^-126 may be. Each of a and b has unit stride on
-    one axis; c has unit stride on its last.
+    FP32, narrow inputs widened exactly; integers in INT32, wrapping. Where a and b are BF16,
+    denormal elements are zeros, and sums below 2^-126 may be. Where one is FP32, the other may be
+    anything that this has exactly. Each of a and b has unit stride on one axis; c has unit stride
+    on its last.
     """
 
 
@@ -177,14 +178,20 @@ def accumulator_dtype(dtype: DType) -> DType:
     return FP32 if dtype.is_float() else INT32
 
 
-def without_denormals(operand: Any) -> Any:
-    """An operand of a product in numpy: denormal BF16 as zeros of the same sign."""
-    if DType.from_numpy(operand.dtype) is not BF16:
-        return operand
-    small: Any = np.abs(operand) < np.finfo(np.float32).tiny
-    result: Any = np.array(operand)
-    result[small] = np.copysign(0, result[small])
-    return result
+def are_bf16(a: Any, b: Any) -> bool:
+    """Whether two operands in numpy make a product of BF16."""
+    return DType.from_numpy(a.dtype) is DType.from_numpy(b.dtype) is BF16
+
+
+def without_denormals(a: Any, b: Any) -> tuple[Any, Any]:
+    """The operands of a product in numpy: where both are BF16, denormals as zeros of their sign."""
+    if not are_bf16(a, b):
+        return a, b
+    results = np.array(a), np.array(b)
+    for result in results:
+        small: Any = np.abs(result) < np.finfo(np.float32).tiny
+        result[small] = np.copysign(0, result[small])
+    return results
 
 
 @matmul.type_rule
@@ -194,7 +201,8 @@ def matmul_type(
     for name, value in (("c", c), ("a", a), ("b", b)):
         if buffer_type(value).rank != 2:
             raise RankMismatch(f"loop.matmul: {name} has rank {buffer_type(value).rank}, not 2")
-    wanted = accumulator_dtype(buffer_type(a).dtype)
+    floats = buffer_type(a).dtype.is_float() or buffer_type(b).dtype.is_float()
+    wanted = FP32 if floats else INT32
     if buffer_type(c).dtype is not wanted:
         raise DTypeMismatch(f"loop.matmul: c is {buffer_type(c).dtype}, not {wanted}")
 

@@ -127,7 +127,7 @@ def accumulated(acc: Any, a: Any, b: Any, a_trans: bool, b_trans: bool) -> Array
     """acc (None: 0) plus the product, in float64 rounded once to FP32, or wrapped to INT32."""
     a = np.swapaxes(a, -1, -2) if a_trans else a
     b = np.swapaxes(b, -1, -2) if b_trans else b
-    a, b = without_denormals(a), without_denormals(b)
+    a, b = without_denormals(a, b)
     floats = DType.from_numpy(a.dtype).is_float()
     exact = np.float64 if floats else np.int64
     with np.errstate(all="ignore"):

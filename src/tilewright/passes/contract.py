@@ -1,8 +1,9 @@
 """Lowering of matrix products to micro-kernel grids on views of memory.
 
 Operands that are rearrangements of memory are read in place, through strides; any other operand is
-put in memory first. Accumulation is in FP32 or INT32; a narrower result is converted where it is
-used.
+put in memory first. A right operand, or a left one beside a column, that is narrow numbers widened
+is read as these are: products widen what they pack. Accumulation is in FP32 or INT32; a narrower
+result is converted where it is used.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.dataclass import dataclass
+from tilewright.dtypes import BF16, FP16, FP32, INT8, INT16, INT32, UINT8
 from tilewright.ir.affine import Expr, Symbol, as_expr, coefficient, simplify, substitute
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind
 from tilewright.ir.structure import Read, domain, identity_map
 from tilewright.ir.types import Dim, Shape
-from tilewright.ops import control, loop, matmul
+from tilewright.ops import control, elementwise, loop, matmul
 from tilewright.ops.extents import constant_of
 from tilewright.ops.loop import accumulator_dtype
 from tilewright.passes.blocks import flush, lowers
 from tilewright.passes.lowering import Lowering
+from tilewright.passes.nodes import Node
 from tilewright.passes.order import LATE
 from tilewright.passes.storage import Storage
 from tilewright.passes.traits import Indices, Kind, compose, direct_reads, index_exprs, shaped
@@ -28,6 +31,8 @@ from tilewright.passes.turned import Turn
 
 LINE = 16
 """Elements that take a line of the cache, or less."""
+WIDENED = {FP32: (FP16, BF16, INT8, UINT8, INT16), INT32: (INT8, UINT8, INT16)}
+"""The narrow dtypes of which micro-kernels make what they multiply, exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +51,19 @@ class Place:
         return any(stride == 1 or extent == 1 for extent, stride in pairs)
 
 
-def find_place(lowering: Lowering, value: Value) -> Place | None:
-    """Where the elements of `value` are, if they are strided memory."""
+def find_place(lowering: Lowering, value: Value, *, widens: bool = False) -> Place | None:
+    """Where the elements of `value` are, if they are strided memory.
+
+    With `widens`, they may be narrower there.
+    """
     shape = shaped(value).shape
     dims = domain(shape)
     index: Indices = identity_map(dims)
     while value not in lowering.stored:
         node = lowering.nodes.get(value)
-        if node is None or node.kind is not Kind.FREE or not node.is_move:
+        if node is None or node.kind is not Kind.FREE:
+            return None
+        if not node.is_move and not (widens and is_widening(node)):
             return None
         (read,) = direct_reads(node.structure)
         inner = index_exprs(read)
@@ -62,6 +72,14 @@ def find_place(lowering: Lowering, value: Value) -> Place | None:
         index = compose(inner, dict(zip(node.structure.dims, index, strict=True)))
         value = read.value
     return strided(lowering.stored[value], index, shape, dims)
+
+
+def is_widening(node: Node) -> bool:
+    """True for a conversion that products make of what they pack, without rounding."""
+    if node.op is None or node.op.opdef is not elementwise.cast:
+        return False
+    narrow, wide = shaped(node.op.operands[0]).dtype, shaped(node.result).dtype
+    return narrow in WIDENED.get(wide, ())
 
 
 def strided(
@@ -87,22 +105,20 @@ def _step(storage: Storage, index: Indices, dim: Symbol) -> Dim | None:
     return simplify(total)
 
 
-def operand_place(lowering: Lowering, value: Value) -> Place:
+def operand_place(lowering: Lowering, value: Value, *, widens: bool = False) -> Place:
     """Where a matrix operand is, after the open groups have been emitted."""
-    place = find_place(lowering, value)
+    place = find_place(lowering, value, widens=widens)
     assert place is not None, f"{value!r} is not in memory"
     return place
 
 
-def prepare(lowering: Lowering, *values: Value) -> None:
-    """Has each of `values` in memory, evenly spaced, and nothing pending."""
-    for value in values:
-        node = lowering.nodes.get(value)
-        if value not in lowering.stored and node is not None and node.kind is Kind.FREE:
-            place = find_place(lowering, value) or pending_place(lowering, value)
-            if place is None or not place.has_unit_stride:
-                lowering.force(value)
-    flush(lowering)
+def prepare(lowering: Lowering, value: Value, *, widens: bool = False) -> None:
+    """Has `value` in memory, evenly spaced, once the open groups have been emitted."""
+    node = lowering.nodes.get(value)
+    if value not in lowering.stored and node is not None and node.kind is Kind.FREE:
+        place = find_place(lowering, value, widens=widens) or pending_place(lowering, value)
+        if place is None or not place.has_unit_stride:
+            lowering.force(value)
 
 
 def pending_place(lowering: Lowering, value: Value) -> Place | None:
@@ -175,6 +191,14 @@ def whole(storage: Storage) -> Place:
     return Place(storage, (as_expr(0),) * len(storage.shape), storage.shape, storage.type.strides)
 
 
+def places(lowering: Lowering, *values: tuple[Value, bool]) -> list[Place]:
+    """Where matrix operands are; those with True may be narrower there."""
+    for value, widens in values:
+        prepare(lowering, value, widens=widens)
+    flush(lowering)
+    return [operand_place(lowering, value, widens=widens) for value, widens in values]
+
+
 def operands(
     lowering: Lowering, op: Operation, lhs: Value, rhs: Value
 ) -> tuple[Place, Place, dict[str, Any]]:
@@ -182,14 +206,15 @@ def operands(
     attrs = {"a_trans": op.attrs["a_trans"], "b_trans": op.attrs["b_trans"]}
     turned = lowering.turned.get(op)
     if turned is None:
-        prepare(lowering, lhs, rhs)
-        return operand_place(lowering, lhs), operand_place(lowering, rhs), attrs
-    prepare(lowering, lhs)
+        is_column = shaped(rhs).shape[-2 if op.attrs["b_trans"] else -1] == 1
+        a, b = places(lowering, (lhs, is_column), (rhs, not is_column))
+        return a, b, attrs
+    (a,) = places(lowering, (lhs, False))
     storage, turn = turned
     extents = shaped(rhs).shape
     shape = extents[::-1] if op.attrs["b_trans"] else extents
     place = Place(storage, (as_expr(0), turn.first), shape, storage.type.strides)
-    return operand_place(lowering, lhs), place, {**attrs, "b_trans": False}
+    return a, place, {**attrs, "b_trans": False}
 
 
 def turn_operands(lowering: Lowering, loop: Operation) -> None:

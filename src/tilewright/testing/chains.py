@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import BF16, DType
 from tilewright.ops import loop
 
 Array = npt.NDArray[Any]
@@ -61,8 +60,8 @@ def fma_chain(
     Floats are widened to float32, denormal BF16 as zeros; integers multiply and add in int32,
     wrapping. With `flush`, the steps of BF16 products have no denormal results.
     """
-    flush = flush and DType.from_numpy(a.dtype) is BF16
-    a, b = loop.without_denormals(a), loop.without_denormals(b)
+    flush = flush and loop.are_bf16(a, b)
+    a, b = loop.without_denormals(a, b)
     left = (np.transpose(a) if a_trans else a).astype(c.dtype)
     right = (np.transpose(b) if b_trans else b).astype(c.dtype)
     total = np.array(c) if accumulate else np.zeros(c.shape, c.dtype)

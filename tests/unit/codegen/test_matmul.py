@@ -168,6 +168,8 @@ NARROW = [
     ("INT16", "INT16"),
     ("FP32", "BF16"),
     ("FP8E5M2", "FP16"),
+    ("FP32", "INT8"),
+    ("INT32", "INT16"),
 ]
 
 
@@ -210,6 +212,30 @@ def test_narrow_operands_widen_exactly(dtype: str, isa: str) -> None:
         m, n, k = 11, 70, 45
         check(Matmul(dtype, dtype, m, n, k, a_major, b_major), m, n, k, isa, True)
         check(Matmul(dtype, dtype, None, None, None, a_major, b_major), m, n, k, isa, False)
+
+
+WIDER = [("FP32", "INT8"), ("UINT8", "FP32"), ("FP32", "FP16"), ("INT32", "INT8")]
+
+
+@pytest.mark.parametrize("pair", WIDER)
+@pytest.mark.parametrize("majors", [("k", "n"), ("m", "k")])
+def test_one_operand_may_be_wider(majors: tuple[str, str], pair: tuple[str, str]) -> None:
+    for isa in available_isas()[:2]:
+        check(Matmul(*pair, 11, 70, 45, *majors), 11, 70, 45, isa, True)
+
+
+@pytest.mark.parametrize("size", [(1, 40, 33), (3, 17, 64), (37, 50, 35)])
+@pytest.mark.parametrize("majors", [("k", "n"), ("k", "k")])
+def test_denormal_bf16_beside_fp32_is_no_zero(
+    majors: tuple[str, str], size: tuple[int, int, int]
+) -> None:
+    m, n, k = size
+    c, a, b = bf16_operands(TINY, m, n, k, majors, 1.0)
+    wanted, wide = c.copy(), a.astype(np.float32)
+    fma_chain(wanted, wide, b.astype(np.float32))
+    for isa in available_isas():
+        native = NativeMatmul(Matmul("FP32", "BF16", *size, *majors), isa)
+        assert same_bits(native(c.copy(), wide, b), wanted)
 
 
 @pytest.mark.parametrize("pair", [("INT8", "UINT8"), ("UINT8", "INT8"), ("INT8", "INT8")])
