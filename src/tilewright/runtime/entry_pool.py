@@ -2,10 +2,11 @@
 
 A launch publishes its loop under a new epoch, then everybody, the caller included, takes chunks of
 cells from one word, `ticket`, that holds epoch and next cell together: a worker that wakes up late
-can take nothing from a later launch by mistake. The caller returns when every cell is done, not
-when every worker is, so a sleeping worker delays nobody. Chunks are handed out in order, and a
-failing chunk ends the handing out; so the failure with the lowest cell is always found, and it is
-the one reported.
+can take nothing from a later launch by mistake. A chunk is a part of what is left: few are taken,
+and the last ones are small, so that all threads end at about the same time. The caller returns when
+every cell is done, not when every worker is, so a sleeping worker delays nobody. Chunks are handed
+out in order, and a failing chunk ends the handing out; so the failure with the lowest cell is
+always found, and it is the one reported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from tilewright.runtime.records import MAX_CELLS, POOL
 _SYS_FUTEX, _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 202, 128, 129
 _EVERYBODY = 0x7FFF_FFFF
 _CELL_BITS = (1 << 32) - 1
-_CHUNKS_PER_THREAD = 4
+_PARTS_PER_THREAD = 2
+"""Of what is left; a chunk is one of them."""
+_MOST_PER_THREAD = 32
+"""Parts of all cells; a chunk is one of them at least."""
 _PATIENCE = 4096  # pauses before the waiting caller offers its processor to others
 
 
@@ -58,12 +62,13 @@ def _write_parallel(module: Module, take: Function) -> None:
 
 def _publish(f: Function, pool: Word, context: Word, workers: Word) -> None:
     _, body, env, cells = f.parameters
-    share = (cells // ((workers + 1) * _CHUNKS_PER_THREAD)) + 1
+    threads = workers + 1
     for name, value in (
         ("body", body),
         ("env", env),
         ("cells", cells),
-        ("chunk", share),
+        ("parts", threads * _PARTS_PER_THREAD),
+        ("least", cells // (threads * _MOST_PER_THREAD) + 1),
         ("caller", context),
         ("done", 0),
         ("status", 0),
@@ -98,13 +103,17 @@ def _write_take(module: Module, record: Function) -> Function:
     f = module.function("tilewright_take", 3, result="void", exported=False)
     pool, context, epoch = f.parameters
     body, env = f.atomic_load(pool, POOL["body"]), f.atomic_load(pool, POOL["env"])
-    cells, chunk = f.atomic_load(pool, POOL["cells"]), f.atomic_load(pool, POOL["chunk"])
+    cells, parts = f.atomic_load(pool, POOL["cells"]), f.atomic_load(pool, POOL["parts"])
+    least = f.atomic_load(pool, POOL["least"])
     caller = f.atomic_load(pool, POOL["caller"])
     with f.forever() as leave:
         ticket = f.atomic_load(pool, POOL["ticket"])
         low, retry = ticket & _CELL_BITS, f.label("retry")
         _leave_if(f, ((ticket - low) != (epoch << 32)) | (low >= cells), leave)
-        high = f.variable(low + chunk)
+        part = f.variable((cells - low) // parts)
+        with f.when(part.get() < least):
+            part.set(least)
+        high = f.variable(low + part.get())
         with f.when(high.get() > cells):
             high.set(cells)
         f.require(f.compare_swap(pool, ticket, (epoch << 32) | high.get(), POOL["ticket"]), retry)

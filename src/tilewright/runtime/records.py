@@ -178,8 +178,9 @@ POOL = {
     "body": 64,
     "env": 72,
     "cells": 80,
-    "chunk": 88,
-    "caller": 96,  # context of the launching thread
+    "parts": 88,  # a chunk is so small a part of the cells that are left
+    "least": 96,  # and at least so many
+    "caller": 104,  # context of the launching thread
     "ticket": 128,  # epoch << 32 | first cell nobody has taken
     "done": 192,  # cells that are finished, or given up
     "sleepers": 256,

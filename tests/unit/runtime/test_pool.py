@@ -129,6 +129,19 @@ done:
 """
 )
 
+# Writes the cells of each share to the first of them.
+SHARES = (
+    HEAD
+    + """
+define internal i32 @body(ptr %env, ptr %ctx, i64 %begin, i64 %end) {
+  %p = getelementptr i64, ptr %env, i64 %begin
+  %n = sub i64 %end, %begin
+  store i64 %n, ptr %p
+  ret i32 0
+}
+"""
+)
+
 # Marks the first cell of each share, which lasts until somebody asks it to stop.
 POLL = (
     HEAD
@@ -218,6 +231,17 @@ def test_several_threads_take_part() -> None:
         if 0 in seen and len(seen) >= 2:
             return
     pytest.fail(f"only {seen} took part")
+
+
+@pytest.mark.parametrize("cells", [2, 22, 88, 1000, 100_000])
+def test_shares_become_smaller_so_that_threads_end_together(cells: int) -> None:
+    out = np.zeros(cells, np.int64)
+    make(SHARES)(out)
+    shares = out[out > 0]
+    assert shares.sum() == cells
+    assert (np.diff(shares) <= 0).all()
+    assert shares[0] <= max(1, cells // 6) and shares[-1] <= 1 + cells // 96
+    assert len(shares) <= 48
 
 
 @pytest.mark.parametrize("bad", [(0,), (999,), (500, 501), (37, 500, 999), tuple(range(1000))])
