@@ -24,12 +24,14 @@ from tilewright.codegen.matmul_plan import (
     STREAM_WIDTH,
     Matmul,
     a_bytes,
+    asks_for_rows,
     choose_plan,
     group_of_b,
     span_of,
     workspace_bytes,
 )
 from tilewright.codegen.microkernel import FULL, LANES, RUNTIME, Block, require_block
+from tilewright.codegen.next_rows import LINE, NextRows
 from tilewright.codegen.packing import (
     Source,
     require_pack_columns,
@@ -39,7 +41,7 @@ from tilewright.codegen.packing import (
 from tilewright.codegen.text import NAMELESS, Module, Text
 from tilewright.dataclass import dataclass
 
-LEAST_LINES = 16
+LEAST_LINES, UNROLL = 16, 4
 ROW_TAILS = {8: (4, 2, 1), 6: (3, 1), 5: (2, 1), 2: (1,)}
 
 
@@ -289,6 +291,7 @@ class MatmulWriter:
         index, plan, spec = self.index, self.plan, self.spec
         finish = spec.finish
         a, ai, ak = self.a_panel(rows, row, k, depth)
+        next_rows, following = self.next_rows(rows, row, k)
         c = index.place("%c", index.add(index.mul(row, "%ldc"), column), self.spec.element)
 
         def cell(vectors: int, tail: int, panel: Num, inside: Num, left: Num) -> None:
@@ -302,7 +305,7 @@ class MatmulWriter:
                 known(ak),
                 known(stride),
                 tail,
-                unroll=plan.span // plan.group if panels.turned else 4 if main else 2,
+                unroll=plan.span // plan.group if panels.turned else UNROLL if main else 2,
                 rest=not panels.turned and (plan.span > 0 or not whole_steps),
                 dot=plan.dot,
                 ends=done == "true",
@@ -310,6 +313,7 @@ class MatmulWriter:
                 turned=panels.turned,
                 source=panels.source,
                 group=group,
+                next_rows=next_rows if main else None,
             )
             symbol = require_block(self.module, block, finish)
             inner, outer = (0, index.add(panel, inside)) if panels.turned else (inside, panel)
@@ -320,6 +324,8 @@ class MatmulWriter:
                 f"ptr {place}, i64 %ldc, ptr {a}, i64 {ai}, i64 {ak}, ptr {b}, i64 {stride}, "
                 f"i64 {steps}, i1 {start}, i64 {left}, ptr {bias}"
             )
+            if block.next_rows:
+                arguments += following
             if finish is not None:
                 first = index.add("%column", index.add(column, index.add(panel, inside)))
                 arguments += f", i1 {done}, ptr %env, ptr %ctx, i64 {top}, i64 {first}"
@@ -335,6 +341,27 @@ class MatmulWriter:
             with index.steps(0, whole, plan.width) as j:
                 cell(plan.vectors, FULL, j, 0, 0)
         self.column_tail(columns, whole, cell)
+
+    def next_rows(self, rows: int, row: Num, k: Num) -> tuple[NextRows | None, str]:
+        """What to ask for while `rows` rows from `row` on are multiplied, and where it is."""
+        spec, index, plan = self.spec, self.index, self.plan
+        if not asks_for_rows(spec, plan):
+            return None, ""
+        size = spec.a_bytes
+        pitch = index.mul(self.lda, size)
+        place = self.a_place(index.add(row, rows), k)
+        if spec.a_major == "k":
+            found = NextRows(rows, known(pitch), size * plan.group)
+        else:
+            place = index.place(self.a_place(row, k), LINE, "i8")
+            found = NextRows(UNROLL, known(pitch), None)
+        return found, f", ptr {place}, i64 {pitch}"
+
+    def a_place(self, row: Num, k: Num) -> str:
+        """Where an element of A is."""
+        ai, ak = (self.lda, 1) if self.spec.a_major == "k" else (1, self.lda)
+        offset = self.index.add(self.index.mul(row, ai), self.index.mul(k, ak))
+        return self.index.place("%a", offset, self.spec.a_source.element)
 
     def element_of(self, panels: Panels) -> str:
         """What the elements of a block of B are."""
@@ -354,8 +381,7 @@ class MatmulWriter:
         """(pointer, row stride, k stride) of the rows of A as the micro-kernel reads them."""
         index, spec = self.index, self.spec
         ai, ak = (self.lda, 1) if spec.a_major == "k" else (1, self.lda)
-        offset = index.add(index.mul(row, ai), index.mul(k, ak))
-        source = index.place("%a", offset, spec.a_source.element)
+        source = self.a_place(row, k)
         if not self.plan.widens_a:
             return source, ai, ak
         work = index.place("%work", self.bias_offset() - 64 - a_bytes(self.plan), "i8")

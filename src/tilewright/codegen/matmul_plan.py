@@ -19,6 +19,7 @@ PANEL = ", ptr %panel"
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 12288, 4
 FAR, STREAM_AHEAD = 16 << 20, 2048
+SECOND_CACHE, MANY_ROWS = 1 << 20, 512
 TURNED_COLUMNS, TURNED_STEPS = 1024, 4096
 WORD = 4
 """Bytes of what a micro-kernel multiplies."""
@@ -91,6 +92,11 @@ class Matmul:
     def b_source(self) -> Source:
         """B in memory."""
         return source_of(self.b_dtype, self.a_dtype)
+
+    @property
+    def a_bytes(self) -> int:
+        """The bytes of an element of A."""
+        return ELEMENT_BYTES[self.a_source.element]
 
     @property
     def b_bytes(self) -> int:
@@ -238,6 +244,16 @@ def is_far(spec: Matmul) -> bool:
     """Whether the memory that has B is perhaps more than any cache."""
     across = spec.k if spec.b_major == "n" else spec.n
     return across is None or spec.ldb is None or spec.b_bytes * across * spec.ldb >= FAR
+
+
+def asks_for_rows(spec: Matmul, plan: Plan) -> bool:
+    """Whether micro-kernels ask for the rows of A after theirs: where those are not near."""
+    m = MANY_ROWS if spec.m is None else spec.m
+    if plan.span or m <= plan.rows or (plan.widens_a and spec.a_major == "m"):
+        return False
+    if spec.lda is None:
+        return plan.widens_a
+    return m * spec.lda * spec.a_bytes >= SECOND_CACHE
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:

@@ -11,6 +11,8 @@ from typing import Protocol
 from tilewright.codegen.group_packing import WORDS, Group, flipped, interleaved, load_words
 from tilewright.codegen.index import Index, Num
 from tilewright.codegen.lanes import Lanes, fma
+from tilewright.codegen.next_rows import PARAMETERS as NEXT
+from tilewright.codegen.next_rows import NextRows, fetch_results
 from tilewright.codegen.packing import LANES, Source, load_masked, transpose, widened
 from tilewright.codegen.text import (
     ELEMENT_BYTES,
@@ -45,7 +47,8 @@ class Block:
     added. A block that `ends` always ends the chains. With `ahead`, it asks for what is so many
     bytes after each line of B that it reads. With a `source`, B is as it is in memory, and `group`
     says how its elements are put side by side. If it is `turned`, its unit stride is along k and
-    `bk` leads from column to column; k is a multiple of `unroll`, the steps of a line.
+    `bk` leads from column to column; k is a multiple of `unroll`, the steps of a line. With
+    `next_rows`, it asks for those of A, and takes `NEXT`, too.
     """
 
     rows: int
@@ -63,6 +66,7 @@ class Block:
     turned: bool = False
     source: Source | None = None
     group: Group | None = None
+    next_rows: NextRows | None = None
 
     @property
     def b_element(self) -> str:
@@ -82,6 +86,7 @@ class Block:
         loop = (
             f"{self.unroll}{'r' * self.rest}{'s' * (self.ahead > 0)}{'t' * self.turned}{self.dot}"
             f"{self.source.name if self.source else ''}{self.group.name if self.group else ''}"
+            f"{self.next_rows.name if self.next_rows else ''}"
         )
         return (
             f"@tilewright.block.{self.element}.{self.rows}x{self.vectors}.{strides}.{tail}.{loop}"
@@ -120,9 +125,10 @@ class BlockWriter:
 
     def __init__(self, module: Module, block: Block, finish: Finish | None = None) -> None:
         self.block, self.finish = block, finish
-        parameters, symbol = PARAMETERS, block.symbol
+        parameters = PARAMETERS + NEXT * (block.next_rows is not None)
+        symbol = block.symbol
         if finish is not None:
-            parameters, symbol = PARAMETERS + FINISH, NAMELESS
+            parameters, symbol = parameters + FINISH, NAMELESS
         self.text = Text(module, f"define internal fastcc void {symbol}({parameters}) #1")
         self.index = Index(self.text)
         self.kind = f"<{LANES} x {block.element}>"
@@ -138,6 +144,8 @@ class BlockWriter:
         self.row_bases = self.run_time_rows()
         self.column_offsets = self.turned_columns() if self.block.turned else []
         self.places = [self.c_place(r, v) for r, v in self.cells]
+        if self.block.next_rows:
+            fetch_results(text, self.places)
         accumulators = self.starting_values()
         unroll = self.block.unroll
         whole = text.let(f"and i64 %k, {-unroll}")
@@ -278,6 +286,8 @@ class BlockWriter:
         """The loop over k from `low` to `high`, `step` links of every chain at a time."""
         with self.text.loop(low, high, step, state) as loop:
             a, b, *accumulators = loop.carries
+            if self.block.next_rows and step == self.block.unroll:
+                self.block.next_rows.fetch(self.text, loop.counter)
             if self.block.turned:
                 accumulators = self.turned_links(a, b, loop.counter, accumulators)
             else:

@@ -302,6 +302,11 @@ def test_what_comes_from_far_is_asked_for_in_time() -> None:
         (Matmul("FP32", "FP32", 1, 4096, None, ldb=4096), True),
         (Matmul("FP32", "FP32", 1, 512, 512, ldb=512), False),
         (Matmul("FP32", "FP32", 512, 4096, 4096, ldb=4096), False),
+        (Matmul("FP32", "FP32", None, 512, 512, "k", "n", 512), True),
+        (Matmul("FP32", "FP32", 1024, 512, 512, "m", "n", 1024), True),
+        (Matmul("FP32", "FP32", 128, 128, 64, "k", "n", 64), False),
+        (Matmul("BF16", "BF16", None, None, None), True),
+        (Matmul("BF16", "BF16", 64, 64, 64, "k", "n", 64), False),
     ]:
         module = isa()
         require_matmul(module, spec)
