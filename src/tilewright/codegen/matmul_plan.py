@@ -19,7 +19,7 @@ PANEL = ", ptr %panel"
 PACKING_ROWS = 4
 STREAM_WIDTH, STREAM_DEPTH, STREAM_COLUMNS, STREAM_VECTORS = 2048, 8, 12288, 4
 FAR, STREAM_AHEAD = 16 << 20, 2048
-SECOND_CACHE, MANY_ROWS = 1 << 20, 512
+NEAR, MANY_ROWS = 1 << 18, 512
 TURNED_COLUMNS, TURNED_STEPS = 1024, 4096
 WORD = 4
 """Bytes of what a micro-kernel multiplies."""
@@ -253,7 +253,7 @@ def asks_for_rows(spec: Matmul, plan: Plan) -> bool:
         return False
     if spec.lda is None:
         return plan.widens_a
-    return m * spec.lda * spec.a_bytes >= SECOND_CACHE
+    return m * spec.lda * spec.a_bytes > NEAR
 
 
 def packs_b(spec: Matmul, isa: Isa) -> bool | None:

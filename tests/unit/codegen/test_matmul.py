@@ -306,6 +306,8 @@ def test_what_comes_from_far_is_asked_for_in_time() -> None:
         (Matmul("FP32", "FP32", 1024, 512, 512, "m", "n", 1024), True),
         (Matmul("FP32", "FP32", 128, 128, 64, "k", "n", 64), False),
         (Matmul("BF16", "BF16", None, None, None), True),
+        (Matmul("INT8", "INT8", None, 256, 1024, "k", "n", 1024), True),
+        (Matmul("FP32", "FP32", 256, 256, 256, "k", "n", 256), False),
         (Matmul("BF16", "BF16", 64, 64, 64, "k", "n", 64), False),
     ]:
         module = isa()
