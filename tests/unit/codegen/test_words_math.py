@@ -1,5 +1,6 @@
 """The math words meet their ULP bounds, and give the same bits on every ISA and any lane count."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,8 +8,16 @@ import numpy as np
 import pytest
 import scipy.special
 
+from tilewright.codegen.machine import assembly
 from tilewright.codegen.words import word
-from unit.codegen.native_code import NUMPY, MapKernel, available_isas, same_bits, ulp_errors
+from unit.codegen.native_code import (
+    NUMPY,
+    MapKernel,
+    available_isas,
+    same_bits,
+    target_for,
+    ulp_errors,
+)
 
 Array = np.ndarray[Any, Any]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -122,6 +131,13 @@ def test_word_needs_no_library(name: str) -> None:
     for isa in available_isas():
         for lanes in (1, 16):
             assert undefined_symbols(unary(isa, name, lanes).loaded.object) == []
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "sigmoid"])
+def test_bounds_take_one_instruction_each(name: str) -> None:
+    for isa in available_isas():
+        written = assembly(unary(isa, name, 16).text, target_for(isa))
+        assert {"minps", "maxps"} <= set(re.findall(r"\bv?(m(?:in|ax)ps)\b", written)), isa
 
 
 def undefined_symbols(data: bytes) -> list[str]:
