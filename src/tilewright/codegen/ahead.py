@@ -37,12 +37,17 @@ ROWS_WAY, SHORT_WAY = 1024, 2048
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What to ask for: elements `where` of a buffer, lane by lane, `distance` elements on."""
+    """What to ask for: elements `where` of a buffer, lane by lane, `distance` elements on.
+
+    From lane `end` on, where the row ends on the way, it is what comes `turn` after that.
+    """
 
     buffer: Value
     where: tuple[Expr, ...]
     lane: Symbol
     distance: Expr
+    end: Expr | None = None
+    turn: Expr = as_expr(0)
 
 
 def fetch_of(op: Operation, lane: Symbol, distance: Expr) -> Fetch:
@@ -71,11 +76,22 @@ def fetch_ahead(e: Emitter, op: Operation, start: Num, copies: int) -> None:
             continue
         buffer = e.buffer(fetch.buffer)
         offset = offset_at(e, buffer, fetch.where, fetch.lane, start)
-        offset = e.index.add(offset, e.dim(simplify(fetch.distance)))
+        offset = e.index.add(offset, distance_from(e, fetch, start))
         first = e.index.place(buffer.pointer, offset, MEMORY_ELEMENT[buffer.dtype])
         for copy in range(copies):
             place = e.index.place(first, LANES * copy, MEMORY_ELEMENT[buffer.dtype])
             e.text.fetch(place)
+
+
+def distance_from(e: Emitter, fetch: Fetch, start: Num) -> Num:
+    """How many elements on to ask at lane `start`."""
+    way = e.dim(simplify(fetch.distance))
+    if fetch.end is None or isinstance(start, int):
+        return way
+    text = e.text
+    turned = e.index.add(way, e.dim(simplify(fetch.turn)))
+    is_past = text.let(f"icmp sge i64 {start}, {e.dim(simplify(fetch.end))}")
+    return text.let(f"select i1 {is_past}, i64 {turned}, i64 {way}")
 
 
 def is_lanes(op: Operation) -> bool:
@@ -103,10 +119,10 @@ def unforeseen(row: Operation, lanes: Operation) -> Sequence[Fetch]:
     """What the only loop over the lanes of a row asks for: some way on in many rows, or others."""
     body, lane = lanes.regions[0].ops, lanes.regions[0].params[0].symbol
     loads = [op for op in body if op.opdef is loop.load and is_large(op.operands[0])]
-    if len(loads) > MANY_ROWS:
-        return [fetch_of(op, lane, as_expr(ROWS_WAY // item_bytes(op))) for op in loads]
     counter, step = row.regions[0].params[0].symbol, expr_of(row.operands[2])
     count = expr_of(lanes.operands[1])
+    if len(loads) > MANY_ROWS:
+        return [some_way_on(op, lane, count, next_row(op, counter) * step) for op in loads]
     found: list[Fetch] = []
     for op in loads:
         distance = next_row(op, counter) * step
@@ -114,6 +130,12 @@ def unforeseen(row: Operation, lanes: Operation) -> Sequence[Fetch]:
             rows = -(-SHORT_WAY // max(1, abs(distance.const) * item_bytes(op)))
             found.append(fetch_of(op, lane, distance * rows))
     return [fetch for fetch in found if fetch.distance != 0]
+
+
+def some_way_on(op: Operation, lane: Symbol, count: Expr, rows: Expr) -> Fetch:
+    """What is some way on in a row; near the end of `count` lanes, in the row that is `rows` on."""
+    way = as_expr(ROWS_WAY // item_bytes(op))
+    return Fetch(op.operands[0], indices_of(op), lane, way, count - way, rows - count)
 
 
 def item_bytes(op: Operation) -> int:

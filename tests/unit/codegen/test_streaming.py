@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright.codegen.ahead import fetched_ahead
 from tilewright.codegen.streaming import LARGE
 from tilewright.dtypes import BF16, FP32, FP64, DType
-from tilewright.ir.affine import symbol
+from tilewright.ir.affine import as_expr, simplify, symbol
 from tilewright.ir.core import Program, Value
 from tilewright.ops import arith, loop
 from unit.codegen.kernels import (
@@ -134,25 +135,28 @@ def test_short_rows_bring_others_and_long_ones_are_foreseen() -> None:
     assert fetches(doubled(100, 128, FP32)) == 0
 
 
+def added(rows: int, count: int = 1000) -> Program:
+    """Each row gets the sum of the first `count` columns of the next ones."""
+
+    def body(x: Value, y: Value) -> None:
+        def row(r: Value) -> list[Value]:
+            def lane(c: Value) -> None:
+                total = constant(0.0)
+                for k in range(rows):
+                    at = arith.add(r, index(k))
+                    total = arith.add(total, loop.load(x, (at, c), None))
+                loop.store(y, (r, c), total, None)
+
+            lanes(count, lane)
+            return []
+
+        for_loop(0, 992, [], row)
+
+    kinds = [("x", buffer(1000, 1000), IN), ("y", buffer(1000, 1000), OUT)]
+    return kernel_program(kinds, body)
+
+
 def test_many_rows_at_once_bring_what_is_some_way_on() -> None:
-    def added(rows: int) -> Program:
-        def body(x: Value, y: Value) -> None:
-            def row(r: Value) -> list[Value]:
-                def lane(c: Value) -> None:
-                    total = constant(0.0)
-                    for k in range(rows):
-                        at = arith.add(r, index(k))
-                        total = arith.add(total, loop.load(x, (at, c), None))
-                    loop.store(y, (r, c), total, None)
-
-                lanes(1000, lane)
-                return []
-
-            for_loop(0, 992, [], row)
-
-        kinds = [("x", buffer(1000, 1000), IN), ("y", buffer(1000, 1000), OUT)]
-        return kernel_program(kinds, body)
-
     assert fetches(added(4)) == 0
     assert fetches(added(8)) > 0
     x = data(1000, 1000)
@@ -162,3 +166,17 @@ def test_many_rows_at_once_bring_what_is_some_way_on() -> None:
     for k in range(8):
         wanted += x[k : k + 992]
     assert (got[:992] == wanted).all()
+
+
+def test_many_rows_bring_those_that_follow_where_they_end() -> None:
+    (function,) = added(8, 600).functions.values()
+    (asked,) = fetched_ahead(function.body).values()
+    assert len(asked) == 8
+    for fetch in asked:
+        assert fetch.end == as_expr(600) - fetch.distance
+        assert simplify(fetch.turn) == as_expr(1000 - 600)
+    (isa, *_) = available_isas()
+    x, got = data(1000, 1000), np.zeros((1000, 1000), np.float32)
+    native(added(8, 600), isa)(x, got)
+    wanted = sum(x[k : k + 992] for k in range(1, 8)) + x[:992]
+    np.testing.assert_allclose(got[:992, :600], wanted[:, :600], rtol=1e-5, atol=1e-5)
