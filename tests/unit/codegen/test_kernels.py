@@ -305,6 +305,42 @@ def test_axes_are_exchanged_by_squares(dtype: DType, dynamic: bool) -> None:
         assert (y == x.T).all()
 
 
+@pytest.mark.parametrize(("dtype", "is_streamed"), [(FP32, True), (INT64, True), (BF16, False)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_large_exchanges_go_past_the_caches_by_lines(
+    dtype: DType, is_streamed: bool, dynamic: bool
+) -> None:
+    m, n = (symbol(name, 0) + 0 for name in "mn") if dynamic else (1537, 2080)
+
+    def body(x: Value, y: Value) -> None:
+        def row(r: Value) -> list[Value]:
+            def lane(c: Value) -> None:
+                loop.store(y, (r, c), loop.load(x, (c, r), None), None)
+
+            lanes(loop.extent(y, axis=1), lane)
+            return []
+
+        for_loop(0, loop.extent(y, axis=0), [], row, kind=ForKind.Parallel)
+
+    params = [("x", buffer(n, m, dtype=dtype), IN), ("y", buffer(m, n, dtype=dtype), OUT)]
+    p = kernel_program(params, body)
+    isa = available_isas()[0]
+    assert ("nontemporal !0" in emit(p, isa)[0].text) == is_streamed
+    compiled, x = native(p, isa), data(2080, 1537, dtype=dtype)
+    room = np.zeros(1537 * 2080 * dtype.nbytes + 128, np.uint8)
+    line = -room.ctypes.data % 64
+    for start in (line, line + 16):
+        y = room[start : start + x.nbytes].view(x.dtype).reshape(1537, 2080)
+        y.fill(0)
+        compiled(x, y)
+        assert (y == x.T).all()
+    if dynamic:
+        for rows, columns in ((1537, 2077), (37, 50)):
+            y = np.zeros((rows, columns), x.dtype)
+            compiled(np.ascontiguousarray(x[:columns, :rows]), y)
+            assert (y == x[:columns, :rows].T).all()
+
+
 def test_a_part_is_exchanged_where_it_belongs() -> None:
     def body(x: Value, y: Value) -> None:
         def row(r: Value) -> list[Value]:
