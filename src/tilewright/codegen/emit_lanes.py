@@ -6,10 +6,10 @@ j mod 16 of accumulator (j // 16) mod 4.
 
 from __future__ import annotations
 
-from tilewright.codegen.ahead import fetch_ahead
 from tilewright.codegen.balance import moved_sums
 from tilewright.codegen.emit_parallel import CellEmitter, is_long, run_cells
 from tilewright.codegen.emitter import Emitter, LaneState
+from tilewright.codegen.fetches import fetch_ahead
 from tilewright.codegen.index import Num
 from tilewright.codegen.operands import LANES, Linear
 from tilewright.codegen.packing import lane_mask
