@@ -434,7 +434,7 @@ class Fault(IntEnum):
     EXTERNAL_EXCEPTION = 23
     NO_SUCH_RANK = 24  # values: given, how many there are
     NOT_AS_REQUIRED = 25  # values: those that the manifest's text for the op speaks of
-    ZERO_STEP = 26
+    ZERO_STEP, NO_MEMORY = 26, 33  # values of the second: bytes
     NO_OTHER_SIDE, SIDES_PUSH, SIDES_POP, SIDES_EVENT, SIDES_MEET, TILE_MISMATCH = range(27, 33)
 
 

@@ -15,6 +15,7 @@ from tilewright.errors import Deadlock, IndexOutOfBounds, RuntimeShapeMismatch
 T = pl.Tensor[[16, 16], pl.FP32]
 ROWS = pl.Tensor[[64, 16], pl.FP32]
 IDS = pl.Tensor[[4], pl.INT32]
+MANY = pl.Tensor[[64], pl.INT32]
 COUNT = pl.Tensor[[1], pl.INT32]
 AIC, AIV, GROUP = pl.FunctionType.AIC, pl.FunctionType.AIV, pl.FunctionType.Group
 
@@ -319,3 +320,88 @@ def test_a_barrier_of_so_many_blocks_that_one_misses_is_a_deadlock(run: Run) -> 
     with pytest.raises(Deadlock, match="4 of them are blocked") as caught:
         run(alone(main), 5, zeros(64, 16))
     assert "block 4 waits for all 5 blocks to be at the barrier" in str(caught.value)
+
+
+def each_says_how_many() -> ir.Program:
+    """Launches of 1, 2, … n blocks, each of which reads how many of it meet."""
+
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def row(
+            self,
+            i: pl.Scalar[pl.INDEX],
+            n: pl.Scalar[pl.INDEX],
+            numbers: MANY,
+            x: ROWS,
+            y: pl.InOut[ROWS],
+            out: pl.InOut[ROWS],
+        ) -> tuple[ROWS, ROWS]:
+            y = pl.store(pl.load(x, [i, 0], [1, 16]), [i, 0], y)
+            pl.system.syncall(used_cores=pl.read(numbers, [i]))
+            pl.system.syncall(used_cores=n)
+            t = pl.add(pl.load(out, [i, 0], [1, 16]), pl.load(y, [n - 1 - i, 0], [1, 16]))
+            return y, pl.store(t, [i, 0], out)
+
+        @pl.function
+        def main(
+            self,
+            n: pl.Scalar[pl.INDEX],
+            numbers: MANY,
+            x: ROWS,
+            y: pl.InOut[ROWS],
+            out: pl.InOut[ROWS],
+        ) -> ROWS:
+            for k in pl.range(n + 1):
+                for i in pl.spmd(k):
+                    y, out = self.row(i, k, numbers, x, y, out)
+            return out
+
+    return P
+
+
+@pytest.mark.parametrize(("count", "first"), [(0, 0), (1, 1), (5, 3), (9, 1), (20, 0)])
+def test_barriers_of_as_many_blocks_as_each_reads_in_as_many_as_there_are(
+    run: Run, count: int, first: int
+) -> None:
+    """Of each launch, the first blocks meet alone, where there are as many."""
+    x, out = array(64, 16), zeros(64, 16)
+    numbers = np.array([1] * first + [0] * (64 - first), np.int32)
+    run(each_says_how_many(), count, numbers, x, zeros(64, 16), out)
+    wanted = zeros(64, 16)
+    for k in range(count + 1):
+        wanted[:k] += x[:k][::-1]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def disagreeing() -> ir.Program:
+    """Blocks, of which an argument says how many there are; each reads how many of them meet."""
+
+    @pl.function
+    def main(n: pl.Scalar[pl.INDEX], numbers: MANY, out: pl.InOut[ROWS]) -> ROWS:
+        for i in pl.spmd(n):
+            pl.system.syncall(used_cores=pl.read(numbers, [i]))
+            out = pl.store(pl.full([1, 16], dtype=pl.FP32, value=1.0), [i, 0], out)
+        return out
+
+    return alone(main)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "waits"),
+    [
+        ((5, 5, 5, 5, 4), "block 3 waits for all 5 blocks"),
+        ((2, 2, 4, 4, 5), "block 4 waits for all 5 blocks"),
+        ((6, 6, 6, 6, 6), "block 4 waits for all 6 blocks"),
+        ((6, 2**31 - 1, 6, 1, 1), "block 1 waits for all 2147483647 blocks"),
+    ],
+)
+def test_barriers_that_some_blocks_do_not_agree_on_are_deadlocks_at_their_lines(
+    run: Run, numbers: tuple[int, ...], waits: str
+) -> None:
+    given = np.zeros(64, np.int32)
+    given[:5] = numbers
+    with pytest.raises(Deadlock) as caught:
+        run(disagreeing(), 5, given, zeros(64, 16))
+    assert f"{waits} to be at the barrier" in str(caught.value)
+    assert "pl.system.syncall(used_cores=pl.read(numbers, [i]))" in str(caught.value)

@@ -167,6 +167,18 @@ def stepping(step: int) -> Any:
     return ir.compile(f)(step, array(8))  # type: ignore[arg-type]
 
 
+def made(extent: int) -> Any:
+    f = pl.parse(
+        "@pl.function\n"
+        "def f(n: pl.Scalar[pl.INDEX], x: pl.InOut[pl.Tensor[[8], pl.FP32]]):\n"
+        "    for i in pl.range(n, n + 1):\n"
+        "        t = pl.create_tensor([i, i, 4096], dtype=pl.FP32)\n"
+        "        t = pl.write(t, [0, 0, 0], 1.0)\n"
+        "        x = pl.write(x, [0], pl.read(t, [0, 0, 0]))\n"
+    )
+    return ir.compile(f)(extent, array(8))  # type: ignore[arg-type]
+
+
 def waiting(is_notified: bool) -> Any:
     notify = "    pld.system.notify(s, 0, [0, 0], 1, op=pld.NotifyOp.Set)\n" if is_notified else ""
     f = pl.parse(
@@ -278,6 +290,7 @@ CASES: dict[type[errors.TilewrightError], Case] = {
     errors.DivisionByZero: Case(lambda: native(Fault.DIVISION_BY_ZERO), lambda: native(None)),
     errors.RuntimeShapeMismatch: Case(lambda: reshaped(5), lambda: reshaped(4)),
     errors.ZeroStep: Case(lambda: stepping(0), lambda: stepping(1)),
+    errors.OutOfMemory: Case(lambda: made(1 << 20), lambda: made(4)),
     errors.Deadlock: Case(lambda: waiting(False), lambda: waiting(True)),
 }
 BASES = {"TilewrightError", "ArgumentError", "NKIError"}

@@ -364,7 +364,7 @@ def emit_check(e: Emitter, op: Operation) -> None:
         define_checked(e, op, index)
         return
     wide = widened(e, index)
-    limits = widened(e, bound)
+    limits = [not_negative(e, limit) for limit in widened(e, bound)]
     masks = [*e.lane_state.masks]
     own = None if mask is None else e.vectors(mask)
     for copy, (ref, limit) in enumerate(zip(wide, limits, strict=True)):
@@ -408,9 +408,17 @@ def define_checked(e: Emitter, op: Operation, index: Value) -> None:
         e.define(op.result, Varying(refs))
 
 
+def not_negative(e: Emitter, limit: str) -> str:
+    """A vector of bounds, with 0 for negative ones: nothing is inside of those either."""
+    kind = f"<{LANES} x i64>"
+    if not limit.startswith("%"):
+        return limit
+    return e.text.let(f"call {kind} @llvm.smax.v{LANES}i64({kind} {limit}, {kind} splat (i64 0))")
+
+
 def check_scalar(e: Emitter, op: Operation, index: Num, bound: Num, mask: Value | None) -> None:
     """The check of one index; one unsigned comparison covers both ends."""
-    bad = e.text.let(f"icmp uge i64 {index}, {bound}")
+    bad = e.text.let(f"icmp uge i64 {index}, {e.index.maximum(bound, 0)}")
     if mask is not None:
         bad = e.text.let(f"and i1 {bad}, {e.scalar(mask)}")
     with faulting(e, bad):

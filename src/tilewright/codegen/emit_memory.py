@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tilewright.codegen.emitter import Emitter, dtype_name, emits, spread
 from tilewright.codegen.formats import MEMORY_ELEMENT, REGISTER_ELEMENT
 from tilewright.codegen.index import Num
+from tilewright.codegen.lent import emit_lent
 from tilewright.codegen.operands import LANES, Buffer, Const, Linear, Operand, Uniform, Varying
 from tilewright.codegen.text import ELEMENT_BYTES, NONTEMPORAL, type_text
 from tilewright.codegen.words import cast, constant, register_type
@@ -21,10 +22,13 @@ MASK = f"<{LANES} x i1>"
 
 @emits(loop.alloc)
 def emit_alloc(e: Emitter, op: Operation) -> None:
-    """A place in the arena."""
+    """A place in the arena, or memory that is lent."""
     kind = op.result.type
     assert isinstance(kind, BufferType)
-    pointer = e.index.place(e.arena, e.scratch(op), "i8")
+    if op in e.shared.layout.lent:
+        pointer = emit_lent(e, op)
+    else:
+        pointer = e.index.place(e.arena, e.scratch(op), "i8")
     shape, strides = e.all_dims(kind.shape), e.all_dims(kind.strides)
     e.define(op.result, Buffer(pointer, kind.dtype.name, shape, strides))
 

@@ -16,13 +16,14 @@ from tilewright.codegen import (
     emit_ticks,
 )
 from tilewright.codegen.ahead import fetched_ahead
-from tilewright.codegen.arena import Layout, aligned, assign_offsets
+from tilewright.codegen.arena import Layout, assign_offsets
 from tilewright.codegen.emit_matmul import matmul_scratch
 from tilewright.codegen.emit_parallel import UNKNOWN_EXTENT
 from tilewright.codegen.emitter import Emitter, Shared
 from tilewright.codegen.epilogue import find_epilogues
 from tilewright.codegen.formats import REGISTER_ELEMENT
 from tilewright.codegen.index import Num
+from tilewright.codegen.lent import byte_count, keep_known
 from tilewright.codegen.machine import compile_text
 from tilewright.codegen.operands import Buffer, Uniform
 from tilewright.codegen.repeats import find_repeats
@@ -207,6 +208,7 @@ class KernelWriter:
         """The arena, checked for size, and the cancel word."""
         e = self.e
         e.bind_scratch()
+        keep_known(e, e.shared.layout)
         needed = self.dynamic_offsets(e.shared.layout)
         if needed == 0:
             return
@@ -221,14 +223,10 @@ class KernelWriter:
 
     def dynamic_offsets(self, layout: Layout) -> Num:
         """Places after the fixed part for scratch of run-time size; gives the bytes of all."""
-        index = self.e.index
         total: Num = layout.size
         for op in layout.dynamic:
             self.e.dynamic[op] = total
-            count: Num = op.attrs["dtype"].nbytes
-            for extent in op.attrs["shape"]:
-                count = index.room(count, self.e.dim(extent))
-            total = index.add(total, index.round_down(index.add(count, 63), aligned(1)))
+            total = self.e.index.add(total, byte_count(self.e, op))
         return total
 
 

@@ -125,7 +125,8 @@ class Loop:
 class Text:
     """One function body under construction. `prefix` starts every local name it invents.
 
-    `entry` are instructions that come first: memory in the function's frame.
+    `entry` are instructions that come first: memory in the function's frame. `owned` are slots in
+    it whose memory is given back where the function ends.
     """
 
     module: Module
@@ -133,6 +134,7 @@ class Text:
     prefix: str = "v"
     lines: list[str] = field(default_factory=list[str])
     entry: list[str] = field(default_factory=list[str])
+    owned: list[str] = field(default_factory=list[str])
     count: int = 0
     block: str = "entry"
 
@@ -236,4 +238,15 @@ class Text:
 
     def finish(self) -> str:
         """The whole function definition."""
-        return f"{self.header} {{\nentry:\n" + "\n".join([*self.entry, *self.lines]) + "\n}\n"
+        lines = [*self.entry, *self.lines]
+        if self.owned:
+            lines = [each for line in lines for each in (*self._last_steps(line), line)]
+        return f"{self.header} {{\nentry:\n" + "\n".join(lines) + "\n}\n"
+
+    def _last_steps(self, line: str) -> list[str]:
+        """What comes before `line` where the function ends with it."""
+        steps: list[str] = []
+        for slot in self.owned if line.startswith("ret ") else ():
+            held = self.fresh()
+            steps += [f"{held} = load ptr, ptr {slot}, align 8", f"call void @free(ptr {held})"]
+        return steps

@@ -46,6 +46,7 @@ from tilewright.errors.faults import (
     ExternalKernelFailed,
     IndexOutOfBounds,
     KernelFault,
+    OutOfMemory,
     RuntimeShapeMismatch,
     ZeroStep,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "ExternalKernelFailed",
     "LimitExceeded",
     "Location",
+    "OutOfMemory",
     "OutputOverlap",
     "ParserError",
     "ParserSyntaxError",

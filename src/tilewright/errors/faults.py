@@ -118,6 +118,21 @@ class ZeroStep(KernelFault, ValueError):
     code = "TW407"
 
 
+class OutOfMemory(KernelFault, MemoryError):
+    """A running kernel makes a tensor or tile for which there is no memory.
+
+    Bad::
+
+        t = pl.create_tensor([n * n, n * n], dtype=pl.FP32)         # where n is 10**6
+
+    Good::
+
+        t = pl.create_tensor([n, 64], dtype=pl.FP32)
+    """
+
+    code = "TW408"
+
+
 class CancelledError(KeyboardInterrupt):
     """A running kernel was interrupted from the keyboard; outputs may be partly written."""
 
@@ -135,6 +150,7 @@ FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "NO_SUCH_RANK": (IndexOutOfBounds, "rank {0} of {1}"),
     "NOT_AS_REQUIRED": (RuntimeShapeMismatch, "something is not as required"),
     "ZERO_STEP": (ZeroStep, "the step of a loop is 0"),
+    "NO_MEMORY": (OutOfMemory, "{0:,} bytes of scratch memory are not to be had"),
     "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
     "DEADLOCK": (Deadlock, "every participant waits for another one"),
     "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),

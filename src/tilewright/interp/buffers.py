@@ -59,7 +59,7 @@ def as_buffer(array: Array) -> Buffer:
 
 def allocate(shape: Extents, dtype: npt.DTypeLike, poison: bool) -> Buffer:
     """Scratch memory: zeros, or poison where reading it before writing must show."""
-    data: Array = np.zeros(prod(shape), dtype)
+    data: Array = np.zeros(prod(max(0, extent) for extent in shape), dtype)
     if poison:
         fill_with_poison(data)
     return Buffer(data, 0, shape, dense_strides(shape))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import FP16, INT32, DType
-from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
+from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch, OutOfMemory
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemorySpace, TensorLayout
 from tilewright.ir.opdef import op
@@ -48,13 +48,19 @@ def create_type(
     return placed_type(shape, dtype, space)
 
 
+def room_of(shape: Any) -> tuple[int, ...]:
+    """Extents as numpy takes them: where one is negative, there is nothing."""
+    return tuple(max(0, int(extent)) for extent in shape)
+
+
 @create.reference
 def create_numpy(
     *, shape: Any, dtype: DType, space: MemorySpace, layout: TensorLayout, manual_dep: bool
 ) -> Any:
-    size = prod(map(int, shape)) * dtype.nbytes
+    shape = room_of(shape)
+    size = prod(shape) * dtype.nbytes
     if size > sys.maxsize:
-        raise MemoryError(f"{size:,} bytes are not to be had")
+        raise OutOfMemory(f"{size:,} bytes of scratch memory are not to be had")
     return np.zeros(shape, dtype.numpy)
 
 
@@ -87,7 +93,7 @@ def full_type(*, shape: Shape, dtype: DType, value: int | float | bool, space: M
 
 @full.reference
 def full_numpy(*, shape: Any, dtype: DType, value: int | float | bool, space: MemorySpace) -> Any:
-    return np.full(shape, value).astype(dtype.numpy)
+    return np.full(room_of(shape), value).astype(dtype.numpy)
 
 
 @full.structure

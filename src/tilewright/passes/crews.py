@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INT64, UINT8, DType
 from tilewright.errors import ShapeMismatch, UnsupportedFeatureError
-from tilewright.ir.affine import Expr, Symbol, as_expr, bounds, maximum
+from tilewright.ir.affine import Expr, Operand, Symbol, as_expr, bounds, maximum, simplify
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import Effect, ForKind, FunctionType, SplitMode
 from tilewright.ir.types import Shape
@@ -36,6 +36,7 @@ ALIGNMENT = 64
 CREWS = {ForKind.Spmd: "block", ForKind.SplitAiv: "lane", ForKind.Together: "side"}
 Key = tuple[bool, int]
 Row = Expr
+ZERO = as_expr(0)
 PartType = tuple[tuple[int, ...], DType]
 
 
@@ -48,9 +49,9 @@ class Ring:
     """
 
     slots: int
-    rows: int
+    rows: Row
     types: list[PartType] = field(default_factory=list["PartType"])
-    notes: int = 0
+    notes: Row = ZERO
     buffer: Value | None = None
 
     @property
@@ -61,7 +62,7 @@ class Ring:
 
     def counter(self, which: int, lane: Expr, lanes: int) -> Row:
         """The row of how many tiles were pushed (0), popped (1) or freed (2)."""
-        return as_expr(self.rows + which * lanes) + lane
+        return self.rows + which * lanes + lane
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,11 @@ class Gates:
     """The rows of barriers, from `first` on: one for each number of those that meet there.
 
     `counts` are these numbers where they are known before the loop. Without any, there is a row
-    for each number up to `most`, and one for all greater ones, which never meet.
+    for each number of the crew, and one for all greater ones, which never meet.
     """
 
-    first: int
+    first: Row
     counts: tuple[Expr, ...]
-    most: int = 0
 
 
 @dataclass
@@ -90,11 +90,11 @@ class Crew:
     count: Expr
     lanes: int = 1
     rings: dict[Key, Ring] = field(default_factory=dict[Key, Ring])
-    events: int = 0
+    events: Row = ZERO
     event_count: int = 0
     parts: dict[Operation, Value] = field(default_factory=dict[Operation, Value])
     gates: Gates | None = None
-    rows: int = 0
+    rows: Row = ZERO
     words: Value | None = None
 
     @property
@@ -102,7 +102,7 @@ class Crew:
         """Which vector lane of the group runs; 0 on the cube core."""
         return maximum(self.position - 1, 0)
 
-    def take_rows(self, count: int) -> int:
+    def take_rows(self, count: Operand) -> Row:
         """The first of `count` more rows of counters."""
         first, self.rows = self.rows, self.rows + count
         return first
@@ -166,7 +166,8 @@ def make_crew(lowering: Lowering, op: Operation, name: str, index: Symbol) -> Cr
     if name == "side":
         find_pipes(crew, op)
         for ring in crew.rings.values():
-            ring.notes = crew.take_rows(crew.lanes * ring.slots) if len(ring.types) > 1 else 0
+            if len(ring.types) > 1:
+                ring.notes = crew.take_rows(crew.lanes * ring.slots)
     else:
         find_gates(lowering, crew, op)
     make_words(lowering, crew)
@@ -178,18 +179,18 @@ def make_crew(lowering: Lowering, op: Operation, name: str, index: Symbol) -> Cr
 
 def make_words(lowering: Lowering, crew: Crew) -> None:
     """Counters that are zero."""
-    if not crew.rows:
+    rows = simplify(crew.rows)
+    if rows == 0:
         return
-    crew.words = lowering.allocate((crew.rows, LINE), INT64, "counters").buffer
-    row = Symbol("w", 0, crew.rows - 1)
-    words = crew.words
+    words = crew.words = lowering.allocate((rows, LINE), INT64, "counters").buffer
+    row = Symbol("w", 0, rows - 1)
 
     def clear() -> Sequence[Value]:
         at = lowering.scopes.indices((row, 0))
         loop.store(words, at, lowering.scopes.constant(0, INT64), None)
         return ()
 
-    lowering.scopes.loop(crew.rows, row, clear)
+    lowering.scopes.loop(rows, row, clear)
 
 
 def find_gates(lowering: Lowering, crew: Crew, op: Operation) -> None:
@@ -210,17 +211,9 @@ def make_gates(lowering: Lowering, crew: Crew, ops: Sequence[Operation]) -> Gate
         if used is None:
             continue
         count = expr_of(used)
-        if lowering.scopes.knows(count):
-            counts.append(count)
-        elif crew.count.is_constant:
-            most = crew.count.const
-            return Gates(crew.take_rows(most + 2), (), most)
-        else:
-            raise UnsupportedFeatureError(
-                f"only run time knows how many {crew.name}s there are, and only each of them how "
-                "many meet",
-                op.span,
-            )
+        if not lowering.scopes.knows(count):
+            return Gates(crew.take_rows(maximum(crew.count, 0) + 2), ())
+        counts.append(count)
     distinct = tuple(dict.fromkeys(counts))
     return Gates(crew.take_rows(len(distinct)), distinct)
 

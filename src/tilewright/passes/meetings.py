@@ -114,7 +114,7 @@ def slot_number(lowering: Lowering, ring: Ring, number: Value) -> Value:
 
 def note_of(lowering: Lowering, ring: Ring, lane: Expr, slot: Value) -> tuple[Value, ...]:
     """The indices of the counter that says which type of tile is in a slot."""
-    first = lowering.scopes.index(as_expr(ring.notes) + lane * ring.slots)
+    first = lowering.scopes.index(ring.notes + lane * ring.slots)
     return (arith.add(first, slot), lowering.scopes.index(0))
 
 
@@ -322,7 +322,7 @@ def for_own_lanes(
     is_lane = minimum(crew.position, 1)
     side = 1 - is_lane if of_other_side else is_lane
     event = event_of(lowering, crew, op)
-    first = as_expr(crew.events) + event * (EVENT_ROWS * crew.lanes) + side * crew.lanes
+    first = crew.events + event * (EVENT_ROWS * crew.lanes) + side * crew.lanes
     count = as_expr(crew.lanes) - is_lane * (crew.lanes - 1)
     offset = Symbol("lane", 0, crew.lanes - 1)
 
@@ -352,7 +352,7 @@ def gate_of(lowering: Lowering, crew: Crew, count: Expr) -> Expr:
     gates = crew.gates
     assert gates is not None
     if not gates.counts:
-        return minimum(count, gates.most + 1) + gates.first
+        return minimum(count, crew.count + 1) + gates.first
     number = gates.counts.index(count)
     scopes = lowering.scopes
     row = scopes.index(gates.first + number)

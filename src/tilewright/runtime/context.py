@@ -25,6 +25,7 @@ from tilewright.abi import (
     Fault,
 )
 from tilewright.dataclass import dataclass
+from tilewright.errors import OutOfMemory
 from tilewright.runtime import process
 from tilewright.runtime.native import stub_address
 from tilewright.runtime.records import CANCEL, CTX_BUSY, CTX_MAIN_THREAD
@@ -64,7 +65,7 @@ class AlignedMemory:
             try:
                 self._buffer = mmap.mmap(-1, size + alignment, flags=private)
             except (OSError, OverflowError, ValueError):
-                raise MemoryError(f"{size:,} bytes of scratch memory are not to be had") from None
+                raise OutOfMemory(f"{size:,} bytes of scratch memory are not to be had") from None
             self._buffer.madvise(mmap.MADV_HUGEPAGE)
             start = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         else:

@@ -20,7 +20,8 @@ from tilewright.errors import ToolchainError
 from tilewright.runtime.elf import ElfImage
 
 _LIBC_NAMES = frozenset(
-    {"memcpy", "memmove", "memset", "bcmp", "memcmp", "sched_yield", "sigaction", "syscall"}
+    {"memcpy", "memmove", "memset", "bcmp", "memcmp", "aligned_alloc", "free"}
+    | {"sched_yield", "sigaction", "syscall"}
 )
 _MATH_STEMS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs floor "

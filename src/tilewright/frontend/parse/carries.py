@@ -276,8 +276,11 @@ def _carries(p: FunctionParser, loop: Loop, again: Again) -> list[Carry]:
 
 def _implicit_names(p: FunctionParser, loop: Loop, again: Again) -> list[str]:
     ended = _yield_names(p, loop.body)
-    names = dict.fromkeys((*loop.facts.assigned, *sorted(again.names)))
-    skipped = {*loop.headers, *ended, loop.index}
+    facts = loop.facts
+    handed = set(facts.assigned) - facts.targets - again.names  # to calls, which rebind no scalars
+    names = dict.fromkeys((*facts.assigned, *sorted(again.names)))
+    scalars = {name for name in handed if is_scalar(p.scope.get(name))}
+    skipped = {*loop.headers, *ended, loop.index, *scalars}
     return [name for name in names if name not in skipped]
 
 

@@ -19,12 +19,14 @@ _NONE: Names = frozenset()
 @dataclass
 class Facts:
     """`reads`: names read before any write; `writes`: names always written; `assigned`: names that
-    may be rebound, in order; `written`: names whose contents may be written."""
+    may be rebound, in order, of which calls may rebind all but `targets`; `written`: names whose
+    contents may be written."""
 
     reads: Names = _NONE
     writes: Names = _NONE
     assigned: tuple[str, ...] = ()
     written: Names = _NONE
+    targets: Names = _NONE
 
 
 class Liveness:
@@ -75,8 +77,8 @@ class Liveness:
         then, other = self.facts(node.body), self.facts(node.orelse)
         reads = names_read(node.test) | then.reads | other.reads
         assigned = dict.fromkeys((*then.assigned, *other.assigned))
-        written = then.written | other.written
-        return Facts(reads, then.writes & other.writes, tuple(assigned), written)
+        written, targets = then.written | other.written, then.targets | other.targets
+        return Facts(reads, then.writes & other.writes, tuple(assigned), written, targets)
 
     def _facts_of_loop(self, node: ast.For | ast.While) -> Facts:
         inner = self.facts(node.body)
@@ -84,15 +86,15 @@ class Liveness:
         bound = frozenset(_targets(node.target)) if isinstance(node, ast.For) else _NONE
         reads = names_read(header) | (inner.reads - bound)
         written = inner.written.union(_begun_with(node, inner.written))
-        return Facts(reads, _NONE, inner.assigned, written)
+        return Facts(reads, _NONE, inner.assigned, written, inner.targets)
 
     def _facts_of_scope(self, node: ast.With) -> Facts:
         inner = self.facts(node.body)
         header = frozenset[str]().union(*(names_read(item.context_expr) for item in node.items))
         named = [name for item in node.items for name in _targets(item.optional_vars)]
         reads = header | (inner.reads - set(named))
-        writes = inner.writes | set(named)
-        return Facts(reads, writes, (*named, *inner.assigned), inner.written)
+        writes, targets = inner.writes | set(named), inner.targets | set(named)
+        return Facts(reads, writes, (*named, *inner.assigned), inner.written, targets)
 
     def _spread(self, body: Sequence[ast.stmt], live: Names, result: dict[ast.stmt, Names]) -> None:
         """Notes in `result` what is live after each compound statement of `body` and below it."""
@@ -160,13 +162,17 @@ def _joined(statements: Iterable[Facts]) -> Facts:
     reads: set[str] = set()
     writes: set[str] = set()
     written: set[str] = set()
+    targets: set[str] = set()
     assigned: dict[str, None] = {}
     for facts in statements:
         reads |= facts.reads - writes
         writes |= facts.writes
         written |= facts.written
+        targets |= facts.targets
         assigned.update(dict.fromkeys(facts.assigned))
-    return Facts(frozenset(reads), frozenset(writes), tuple(assigned), frozenset(written))
+    found = Facts(frozenset(reads), frozenset(writes), tuple(assigned), frozenset(written))
+    found.targets = frozenset(targets)
+    return found
 
 
 def _facts_of_simple(node: ast.stmt) -> Facts:
@@ -175,11 +181,12 @@ def _facts_of_simple(node: ast.stmt) -> Facts:
             plain = [name for target in targets for name in _targets(target)]
             partial = [name for target in targets for name in _partial_targets(target)]
             facts = Facts(_target_reads(targets), frozenset(plain), (*plain, *partial))
-            facts.written = frozenset(partial)
+            facts.written, facts.targets = frozenset(partial), frozenset(facts.assigned)
             return _with_value(value, facts)
         case ast.AnnAssign(target=target, value=value, annotation=annotation):
             plain = _targets(target) if value is not None else []
-            facts = Facts(names_read(annotation), frozenset(plain), tuple(plain))
+            names = frozenset(plain)
+            facts = Facts(names_read(annotation), names, tuple(plain), targets=names)
             return _with_value(value, facts)
         case ast.Expr(value=value):
             return _with_value(value, Facts(), bare=True)
