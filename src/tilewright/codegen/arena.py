@@ -26,10 +26,8 @@ def aligned(size: int) -> int:
 
 @dataclass(slots=True)
 class Layout:
-    """`offsets` and `sizes` of the operations that need scratch, and the bytes of all of them.
-
-    Behind these are the buffers of `dynamic`; those of `lent` are elsewhere.
-    """
+    """`offsets` and `sizes` of the operations that need scratch, and the bytes of all of them;
+    behind these are the buffers of `dynamic`, elsewhere those of `lent`."""
 
     offsets: dict[Operation, int] = field(default_factory=dict[Operation, int])
     sizes: dict[Operation, int] = field(default_factory=dict[Operation, int])
@@ -39,14 +37,12 @@ class Layout:
 
     def plan(self) -> str:
         """What lies where, a line for each buffer; those that share bytes never live together."""
-        if not self.offsets and not self.dynamic and not self.lent:
-            return ""
         lines = [f"{self.size:,} bytes of scratch memory"]
         for op, start in self.offsets.items():
             lines.append(f"{start:>9,} .. {start + self.sizes[op] - 1:>9,}  {_described(op)}")
         lines += [f"{'after these, by extent':>22}  {_described(op)}" for op in self.dynamic]
         lines += [f"{'lent where it is made':>22}  {_described(op)}" for op in self.lent]
-        return "".join(f"; {line}\n" for line in lines)
+        return "".join(f"; {line}\n" for line in lines) if len(lines) > 1 else ""
 
 
 def _described(op: Operation) -> str:

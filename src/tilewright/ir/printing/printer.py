@@ -124,7 +124,11 @@ class Printer(AttrRenderer):
         value = op.results[0]
         if self._uses[value] != 1:
             return False
-        return not (value.has_symbol and value.symbol in self._pinned)
+        return not self._is_pinned(value)
+
+    def _is_pinned(self, value: Value) -> bool:
+        """True when a type or an extent mentions `value`."""
+        return value.has_symbol and value.symbol in self._pinned
 
     # -- expressions -----------------------------------------------------------------------
 
@@ -371,7 +375,7 @@ class Printer(AttrRenderer):
             self.line(f"{', '.join(names)} = {text}")
 
     def _has_name(self, value: Value) -> bool:
-        return bool(value.name) or self.used(value)
+        return bool(value.name) or self.used(value) or self._is_pinned(value)
 
     def used(self, value: Value) -> bool:
         """True when some operation uses `value`."""
