@@ -1,11 +1,13 @@
 """Loops carry what they must, and nothing else."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright.language as pl
+from tilewright import ir
 from tilewright.errors import (
     InvalidOperationError,
     ParserSyntaxError,
@@ -436,3 +438,34 @@ def test_an_error_in_a_loop_is_one_error(name: str) -> None:
     with pytest.raises(InvalidOperationError, match=r"Unknown operation 'pl\.nope'") as caught:
         pl.parse(head + "".join(f"    {line}\n" for line in CONSEQUENCES[name]))
     assert not caught.value.companions()
+
+
+def test_a_scalar_that_a_body_only_hands_to_a_call_is_no_carry() -> None:
+    """Blocks that meet may carry none."""
+    rows = pl.Tensor[[64, 16], pl.FP32]
+
+    @pl.program
+    class P:
+        @pl.function(type=pl.FunctionType.InCore)
+        def row(self, i: pl.Scalar[pl.INDEX], n: pl.Scalar[pl.INDEX], y: pl.InOut[rows]) -> rows:
+            t = pl.load(y, [n - i, 0], [1, 16])
+            pl.system.syncall()
+            return pl.store(t, [i, 0], y)
+
+        @pl.function
+        def main(self, n: pl.Scalar[pl.INDEX], y: pl.InOut[rows]) -> rows:
+            for k in pl.range(n):
+                m = k + 1
+                for i in pl.spmd(m):
+                    y = self.row(i, m, y)
+            m = n - 1
+            i = 0
+            while i < 2:
+                y = self.row(i, m, y)
+                i = i + 1
+            return y
+
+    text = P.as_python()
+    assert re.search(r"for i\w*, \(y_\d,\) in pl.spmd\(m, init_values=\(y_\d,\)\):", text)
+    assert re.search(r"in pl.while_\(init_values=\(y_\d, i\w*\)\):", text)
+    assert ir.compile(P).explain() == "main: one kernel"

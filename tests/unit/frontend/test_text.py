@@ -296,3 +296,16 @@ def test_files_are_read_in_the_encoding_that_python_finds_there(tmp_path: Path) 
     path.write_bytes(b"# \xe9\n")
     with pytest.raises(SyntaxError, match=r"Failed to compile code from .*kernel\.py"):
         pl.loads(path)
+
+
+def test_a_number_that_only_extents_mention_has_a_name_in_text() -> None:
+    """Without one the extent is not known there."""
+
+    @pl.function
+    def main(
+        k: pl.Scalar[pl.INDEX], j: pl.Scalar[pl.INT32], out: pl.InOut[pl.Tensor[[1], pl.FP32]]
+    ):
+        t = pl.create_tensor([k % k, k % 16 + k % k, 16 * j], dtype=pl.FP32)
+        pl.write(out, [0], pl.read(t, [0, 0, 0]))
+
+    ir.assert_structural_equal(pl.parse(main.as_python()), main)
