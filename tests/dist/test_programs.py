@@ -241,6 +241,69 @@ def test_a_graph_is_recorded_by_its_first_call_and_replayed_by_the_others() -> N
     assert "layer: a kernel of its own" in compiled.explain()
 
 
+SQUARE = pl.Tensor[[16, 16], pl.FP32]
+
+
+@pl.program
+class Meeting:
+    """A launch of recorded graphs and groups, whose participants wait for each other only."""
+
+    @pl.function(type=pl.FunctionType.Graph)
+    def turn(self, x: pl.InOut[SQUARE], y: pl.InOut[SQUARE]) -> SQUARE:
+        for i in pl.spmd(16):
+            y = pl.store(pl.load(x, [i, 0], [1, 16]), [i, 0], y)
+            pl.system.syncall()
+            x = pl.store(pl.add(pl.load(y, [15 - i, 0], [1, 16]), 1.0), [i, 0], x)
+        return x
+
+    @pl.function(type=pl.FunctionType.AIC)
+    def cube(self, x: SQUARE):
+        pl.tpush_to_aiv(pl.load(x, [0, 0], [16, 16]), split=0)
+
+    @pl.function(type=pl.FunctionType.AIV)
+    def vector(self, y: pl.InOut[SQUARE]) -> SQUARE:
+        t = pl.tpop_from_aic(shape=[16, 16], dtype=pl.FP32, split=0)
+        y = pl.store(pl.mul(t, 2.0), [0, 0], y)
+        pl.tfree_to_aic(t)
+        return y
+
+    @pl.function(type=pl.FunctionType.Group)
+    def group(self, x: SQUARE, y: pl.InOut[SQUARE]) -> SQUARE:
+        self.cube(x)
+        y = self.vector(y)
+        return y
+
+    @pl.function(type=pl.FunctionType.InCore)
+    def meet(self, i: pl.Scalar[pl.INDEX], y: pl.InOut[SQUARE]) -> SQUARE:
+        t = pl.load(y, [15 - i, 0], [1, 16])
+        pl.system.syncall()
+        return pl.store(t, [i, 0], y)
+
+    @pl.function
+    def main(self, x: pl.InOut[SQUARE], y: pl.InOut[SQUARE]) -> SQUARE:
+        for _ in pl.range(3):
+            x = self.turn(x, y)
+        y = self.group(x, y)
+        for i in pl.spmd(16):
+            y = self.meet(i, y)
+        return y
+
+
+def test_graphs_and_groups_that_wait_only_for_their_own_are_kernels() -> None:
+    """What blocks of the interpreted function run at the same time is interpreted with it."""
+    compiled = ir.compile(Meeting, runtime=GRAPHS)
+    x, y = array(16, 16), zeros(16, 16)
+    wanted = 2 * (x + np.float32(1) + np.float32(1) + np.float32(1))
+    compiled(x, y)
+    np.testing.assert_array_equal(y, wanted)
+    assert compiled.explain().splitlines() == [
+        "main: interpreted, because it launches recorded graphs",
+        "meet: interpreted, because it waits for others, or asks which one it is",
+        "turn: a kernel of its own",
+        "group: a kernel of its own",
+    ]
+
+
 def test_graphs_need_the_runtime_that_records_them() -> None:
     with pytest.raises(UnsupportedOnTarget, match="'layer' needs the runtime HOST_BUILD_GRAPH"):
         ir.compile(Decoder)

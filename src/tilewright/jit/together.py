@@ -123,9 +123,11 @@ def build_together(
     together = Together(reason)
     facts = Facts(program)
     divide(program, entry, options, facts, together)
-    stay_together(facts, together)
     calling = calling_of(program[entry])
-    if facts.is_host(program[entry]) and not together.interpreted:
+    is_host = facts.is_host(program[entry])
+    if is_host:
+        stay_together(facts, together)
+    if is_host and not together.interpreted:
         compile_collectives(program, entry, options, together)
     kernel = TogetherKernel(program, entry, together, ranks)
     return Artifact(entry, calling, kernel, program)
@@ -136,6 +138,7 @@ def divide(
 ) -> None:
     """Finds the functions below `entry` that become kernels of their own, and compiles them."""
     pending, seen = [entry], {entry}
+    is_host, shared = facts.is_host(program[entry]), run_by_several(facts, entry)
     while pending:
         caller = program[pending.pop()]
         apart = takes_apart(caller)
@@ -144,8 +147,7 @@ def divide(
             if function is None or name in seen:
                 continue
             seen.add(name)
-            is_started = facts.is_host(program[entry])
-            why = why_interpreted(facts, function, is_started)
+            why = why_interpreted(facts, function, is_host or name not in shared)
             if why is None and name in apart:
                 why = "it takes a part of a window whose rows lie apart"
             try:
@@ -160,6 +162,16 @@ def divide(
                 pending.append(name)
             elif function.func_type is FunctionType.Graph:
                 together.graphs[name] = GraphRecord(name)
+
+
+def run_by_several(facts: Facts, entry: str) -> set[str]:
+    """The functions below `entry` that blocks, lanes or sides run at the same time, if any does."""
+    bodies = (f.body for f in facts.reachable(entry) if facts.is_group(f))
+    calls = [name for body in bodies for name in callees(body)]
+    for op in facts.ops_of(entry):
+        if op.attrs.get("kind") in (*BLOCKS, "cluster"):
+            calls += [name for region in op.regions for name in callees(region)]
+    return {function.name for name in calls for function in facts.reachable(name)}
 
 
 def takes_apart(caller: Function) -> set[str]:
@@ -223,14 +235,14 @@ def collective_name(op: Operation) -> str:
     return op.name.replace(".", "_")
 
 
-def why_interpreted(facts: Facts, function: Function, is_started: bool) -> str | None:
+def why_interpreted(facts: Facts, function: Function, is_alone: bool) -> str | None:
     """Why a function cannot be a kernel of its own, or None.
 
-    One that a host has `is_started` on a rank is all that runs there.
+    One that `is_alone`, on a rank for instance, waits at most for those that it starts itself.
     """
     if function.role is Role.SubWorker or any(op.opdef is host.python for op in function.body.ops):
         return "its body is Python"
-    if facts.needs_participants(function.name) and not is_started:
+    if facts.needs_participants(function.name) and not is_alone:
         return "it waits for others, or asks which one it is"
     if not all(isinstance(p.type, (TensorType, ScalarType)) for p in function.params):
         return "it takes what only the device has"
