@@ -149,7 +149,9 @@ def emit_together(e: Emitter, op: Operation, crew: str) -> None:
     region = op.regions[0]
     if any(not hasattr(value.type, "shape") for value in op.results):
         raise UnsupportedFeatureError(
-            "blocks that wait for each other cannot carry scalars", op.span
+            "blocks that wait for each other cannot carry scalars",
+            op.span,
+            "Bind a scalar of each block in the body of the loop; write what they share.",
         )
     carries = plain.enter_loop(e, op.operands[3], op.results)
     name = e.text.fresh("block")
