@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -129,6 +129,14 @@ class DType(metaclass=_ByName):
 
 
 DataType = DType
+
+
+def limits_of(storage: Any) -> Any:
+    """What `numpy.finfo` says of a floating-point storage type, also of those it does not know."""
+    import ml_dtypes
+
+    return cast(Any, ml_dtypes).finfo(storage)
+
 
 BOOL = DType("BOOL", 1, "bool", np.bool_, 0)
 INT4 = DType("INT4", 4, "int", "int4", 15)

@@ -26,12 +26,8 @@ from tilewright.ops import external
 from tilewright.ops.facts import find_foreign
 from tilewright.passes import pipeline
 from tilewright.passes.context import VerificationLevel, wanted_level
-from tilewright.passes.instruments import (
-    DumpInstrument,
-    Instrument,
-    ReportInstrument,
-    verify_at,
-)
+from tilewright.passes.instruments import Instrument, verify_at
+from tilewright.passes.records import DumpInstrument, ReportInstrument
 from tilewright.runtime.config import PassDumpLevel
 from tilewright.target import Target
 

@@ -1,8 +1,8 @@
-"""`nl`: element types, and questions about them."""
+"""`nl`: element types. Those that numpy has from an extension load it when first named."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,20 @@ uint16 = np.dtype(np.uint16)
 uint32 = np.dtype(np.uint32)
 float16 = np.dtype(np.float16)
 float32 = np.dtype(np.float32)
-bfloat16: np.dtype[Any] = BY_NAME["bfloat16"].numpy
-float8_e4m3: np.dtype[Any] = BY_NAME["float8_e4m3"].numpy
-float8_e4m3fn: np.dtype[Any] = BY_NAME["float8_e4m3fn"].numpy
-float8_e5m2: np.dtype[Any] = BY_NAME["float8_e5m2"].numpy
-float8_e8m0fnu: np.dtype[Any] = BY_NAME["float8_e8m0fnu"].numpy
 bool_ = np.dtype(np.bool_)
 tfloat32: DType = TF32
+
+if TYPE_CHECKING:
+    bfloat16: np.dtype[Any]
+    float8_e4m3: np.dtype[Any]
+    float8_e4m3fn: np.dtype[Any]
+    float8_e5m2: np.dtype[Any]
+    float8_e8m0fnu: np.dtype[Any]
+
+EXTENSIONS = ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu")
+
+
+def __getattr__(name: str) -> np.dtype[Any]:
+    if name not in EXTENSIONS:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return BY_NAME[name].numpy

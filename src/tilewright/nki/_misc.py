@@ -7,10 +7,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import FP32, UINT32
+from tilewright.dtypes import FP32, UINT32, limits_of
 from tilewright.errors.nki_control import LOOP_INDICES, WHILE_LOOP
 from tilewright.errors.nki_instructions import ATOMIC_ADD_ONLY, ATOMIC_DYNAMIC_INDEX
 from tilewright.frontend.trace import access as trace_access
@@ -263,8 +262,7 @@ def device_print(prefix: str, x: Any, *, mask: Any = None, **kwargs: Any) -> Non
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point element type."""
-    limits: Any = ml_dtypes
-    return limits.finfo(np.dtype(require_dtype(dtype).numpy))
+    return limits_of(np.dtype(require_dtype(dtype).numpy))
 
 
 def sizeinbytes(dtype: Any) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tilewright.frontend.trace.grid import ParDim as par_dim
 from tilewright.frontend.trace.grid import cc_pipeline, nc, spmd_dim
-from tilewright.nki import _absent
+from tilewright.nki import _absent, _dtypes
 from tilewright.nki._buffers import (
     hbm,
     private_hbm,
@@ -13,12 +15,7 @@ from tilewright.nki._buffers import (
     shared_hbm,
 )
 from tilewright.nki._dtypes import (
-    bfloat16,
     bool_,
-    float8_e4m3,
-    float8_e4m3fn,
-    float8_e5m2,
-    float8_e8m0fnu,
     float16,
     float32,
     int8,
@@ -167,7 +164,26 @@ class NKIObject:
     """The base that newer releases ask of an author's classes; nothing needs it here."""
 
 
-__getattr__ = _absent.refusing(__name__, _absent.LANGUAGE)
+if TYPE_CHECKING:
+    from tilewright.nki._dtypes import (
+        bfloat16,
+        float8_e4m3,
+        float8_e4m3fn,
+        float8_e5m2,
+        float8_e8m0fnu,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _dtypes.EXTENSIONS:
+        _absent.refuse(__name__, name, _absent.LANGUAGE)
+    globals()[name] = found = getattr(_dtypes, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "NKIObject",

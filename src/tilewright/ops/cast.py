@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import BOOL, FP4, FP8E8M0, DType
+from tilewright.dtypes import BOOL, FP4, FP8E8M0, DType, limits_of
 from tilewright.errors import DTypeMismatch
 from tilewright.ir.core import Value
 from tilewright.ir.enums import Rounding
@@ -150,8 +149,7 @@ def step(x: Array, direction: int) -> Array:
 
 def greatest(storage: Any, sign: int) -> Array:
     """The finite value of greatest magnitude."""
-    limits: Any = getattr(ml_dtypes, "finfo")(storage)  # noqa: B009 - its stubs know no storage
-    return np.asarray(sign * float(limits.max)).astype(storage)
+    return np.asarray(sign * float(limits_of(storage).max)).astype(storage)
 
 
 def beyond_greatest(storage: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.dtypes import BF16, BOOL, FP16, FP32, FP64, DType
 from tilewright.errors import ArgumentTypeMismatch, DTypeMismatch
@@ -16,7 +15,7 @@ from tilewright.ir.types import ScalarType, Type
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Meaning = Callable[..., Any]
 
 ARITHMETIC_FLOATS = (FP16, BF16, FP32, FP64)

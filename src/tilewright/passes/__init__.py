@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from tilewright.passes.fitting import fit
     from tilewright.passes.instruments import (
         CallbackInstrument,
-        DumpInstrument,
         Instrument,
-        ReportInstrument,
         TimingInstrument,
         VerificationInstrument,
         VerificationMode,
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
         run_verifier,
         verify_properties,
     )
+    from tilewright.passes.records import DumpInstrument, ReportInstrument
 
 
 __all__ = [
@@ -73,5 +72,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = late(
-    __name__, __all__, ("context", "instruments", "diagnostics", "fitting", "manager")
+    __name__, __all__, ("context", "instruments", "records", "diagnostics", "fitting", "manager")
 )

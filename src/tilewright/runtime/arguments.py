@@ -25,7 +25,7 @@ from tilewright.abi import (
 )
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import ALL as ALL_DTYPES
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, limits_of
 from tilewright.errors import (
     ArgumentCountMismatch,
     ArgumentTypeMismatch,
@@ -369,10 +369,7 @@ def _spell(dtype: DType) -> str:
 
 def _spell_range(dtype: DType) -> str:
     if dtype.is_float():
-        import ml_dtypes
-
-        limits = cast(Any, ml_dtypes).finfo(dtype.numpy)
-        return f"magnitudes up to {float(limits.max):g}"
+        return f"magnitudes up to {float(limits_of(dtype.numpy).max):g}"
     low, high = integer_range(dtype)
     return f"{low} to {high}"
 
