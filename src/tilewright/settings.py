@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
 from tilewright.dataclass import dataclass
@@ -41,10 +41,16 @@ class Setting(Generic[T]):
         assert self.name not in _registry, f"setting {self.name} is declared twice"
         _registry[self.name] = self
 
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Its spellings, the one that counts first."""
+        names = [prefix + self.name for prefix in PREFIXES]
+        return (*names, self.published) if self.published else tuple(names)
+
     def find(self) -> tuple[str, str] | None:
         """The variable that is set and its text, the `TILEWRIGHT_` spelling first."""
-        for variable in (*(prefix + self.name for prefix in PREFIXES), self.published):
-            text = _read(variable) if variable else None
+        for variable in self.variables:
+            text = _read(variable)
             if text is not None:
                 return variable, text
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
 
 from tilewright.dataclass import dataclass
 from tilewright.locks import make_lock
@@ -36,22 +36,25 @@ class CacheStats:
 
 
 _lock = make_lock()
-_current = [CacheStats()]
+_counts: dict[str, int] = {field.name: 0 for field in fields(CacheStats) if field.default == 0}
+_bypasses: list[str] = []
+"""The last reason why a request could not use the disk."""
 
 
 def cache_stats() -> CacheStats:
     """What the cache has done in this process so far."""
-    return _current[0]
+    with _lock:
+        return CacheStats(last_bypass_reason=next(iter(_bypasses), None), **_counts)
 
 
 def count(name: str, amount: int = 1) -> None:
     """Adds to one of the counts."""
     with _lock:
-        _current[0] = replace(_current[0], **{name: getattr(_current[0], name) + amount})
+        _counts[name] += amount
 
 
 def note_bypass(reason: str) -> None:
     """Counts a request that cannot use the disk."""
     with _lock:
-        now = _current[0]
-        _current[0] = replace(now, bypasses=now.bypasses + 1, last_bypass_reason=reason)
+        _counts["bypasses"] += 1
+        _bypasses[:] = [reason]
