@@ -69,9 +69,9 @@ class Samples:
         return references[self.count - 1]
 
     def figure(self, best: float) -> Figure:
-        """The median of the quiet values; of the `count` least disturbed if fewer are quiet."""
+        """The median of the quiet values; if fewer are, of about as disturbed ones as `count`."""
         level = self.level()
-        most = max(level, TOLERANCE * best)
+        most = TOLERANCE * (best if level <= TOLERANCE * best else level)
         kept = [value for reference, value in self.taken if reference <= most]
         return Figure(statistics.median(kept), level / best)
 

@@ -83,6 +83,19 @@ def test_where_it_is_never_quiet_the_least_disturbed_count_and_say_so() -> None:
     assert figure.slowdown == pytest.approx(1.5)
 
 
+def test_where_all_is_as_disturbed_all_counts() -> None:
+    machine = Machine(lambda now: 1.0 if now < 1.0 else 1.5)
+    machine.watch.settle(1.0)
+    values = iter(range(1, 1_000_000))
+
+    def rising() -> float:
+        machine.work(SAMPLE)
+        return next(values)
+
+    figure = machine.watch.medians({"a": rising}, 3, 1.0)["a"]
+    assert figure == pytest.approx(next(values) / 2)
+
+
 def test_patience_is_bounded_for_each_figure_and_for_the_whole_run() -> None:
     machine = Machine(lambda now: 1.0 if now < 1.0 else 2.0)
     machine.watch.settle(1.0)
