@@ -16,10 +16,10 @@ from functools import cache
 
 TOLERANCE = 1.1
 """How many times longer than the best of the run a reference of a quiet machine takes."""
-SHARE, ADVANCE = 0.25, 15.0
+SHARE, ADVANCE = 0.2, 15.0
 """Patience: this share of the time that samples took so far, and so many seconds more."""
-LEAST = 2.0
-"""Of patience one measurement has twice the time that it takes anyway, or these seconds."""
+MOST = 4.0
+"""The seconds of patience that one measurement may use."""
 PAUSE = 2e-3
 
 Take = Callable[[], float]
@@ -120,7 +120,7 @@ class Watch:
         """The medians of what `takes` give, turn and turn about.
 
         There are at least `count` rounds, and more for `seconds`. Where fewer than `count` values
-        of one are quiet, more are waited for and taken, as `LEAST` and patience permit.
+        of one are quiet, more are waited for and taken, as `MOST` and patience permit.
         """
         samples = {name: Samples(count) for name in takes}
         begin = self.clock()
@@ -130,7 +130,7 @@ class Watch:
             rounds += 1
         spent = self.clock() - begin
         self.patience += SHARE * spent
-        latest = begin + spent + min(self.patience, max(2 * spent, LEAST)) - spent / rounds
+        latest = begin + spent + min(self.patience, MOST) - spent / rounds
         while self.clock() < latest and not all(map(self._is_settled, samples.values())):
             self._wait(min(self.clock() + spent / rounds, latest))
             self._round(takes, samples)
