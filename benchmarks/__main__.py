@@ -81,6 +81,8 @@ def run(suites: list[str]) -> list[Row]:
             row.suite = suite
             found.append(row)
             print(f"{time.perf_counter() - start:5.0f} s  {suite}: {row.name}", file=sys.stderr)
+    for row in found:
+        row.judge(WATCH.best)
     return found
 
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.quiet import TOLERANCE, WATCH, slowdown_of
+from benchmarks.quiet import TOLERANCE, WATCH, reference_of
 
 Run = Callable[[], object]
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,7 @@ class Row:
     `bars[peer]` is how many times faster than `peer` ours must be. Among the contenders, `limit` is
     a number to stay under and `floor` what the machine needs at least. `unit` is s or MB. `wrong`
     has the errors of results that are not what they should be, `failed` what ended the attempt.
-    `slowdown` says how many times slower than at its best the machine was beside the worst figure.
+    `reference` is the slowest beside its figures; `slowdown` is that over the best of the run.
     """
 
     name: str
@@ -59,10 +59,15 @@ class Row:
     unit: str = "s"
     wrong: dict[str, float] = field(default_factory=dict[str, float])
     failed: str = ""
+    reference: float = 0.0
     slowdown: float = 1.0
 
     def __post_init__(self) -> None:
-        self.slowdown = max(self.slowdown, *map(slowdown_of, self.seconds.values()), 1.0)
+        self.reference = max(self.reference, *map(reference_of, self.seconds.values()), 0.0)
+
+    def judge(self, best: float) -> None:
+        """Says how disturbed it was, now that the best reference of the run is known."""
+        self.slowdown = max(1.0, self.reference / best)
 
     @property
     def is_disturbed(self) -> bool:

@@ -29,31 +29,31 @@ Take = Callable[[], float]
 class Figure(float):
     """A number that was measured; what is computed from it is one, too.
 
-    `slowdown` says how many times longer than its best the reference took beside it.
+    `reference` is the slowest reference beside it, in seconds.
     """
 
-    slowdown: float
+    reference: float
 
-    def __new__(cls, value: float, slowdown: float = 1.0) -> Figure:
+    def __new__(cls, value: float, reference: float = 0.0) -> Figure:
         figure = super().__new__(cls, value)
-        figure.slowdown = slowdown
+        figure.reference = reference
         return figure
 
     def __mul__(self, other: float) -> Figure:
-        return Figure(float(self) * other, self.slowdown)
+        return Figure(float(self) * other, self.reference)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: float) -> Figure:
-        return Figure(float(self) / other, self.slowdown)
+        return Figure(float(self) / other, self.reference)
 
     def __sub__(self, other: float) -> Figure:
-        return Figure(float(self) - other, self.slowdown)
+        return Figure(float(self) - other, self.reference)
 
 
-def slowdown_of(value: float) -> float:
-    """How disturbed a figure is; a number that was not measured is not."""
-    return getattr(value, "slowdown", 1.0)
+def reference_of(value: float) -> float:
+    """The slowest reference beside a figure; 0 of a number that was not measured."""
+    return getattr(value, "reference", 0.0)
 
 
 class Samples:
@@ -73,7 +73,7 @@ class Samples:
         level = self.level()
         most = TOLERANCE * (best if level <= TOLERANCE * best else level)
         kept = [value for reference, value in self.taken if reference <= most]
-        return Figure(statistics.median(kept), level / best)
+        return Figure(statistics.median(kept), level)
 
 
 class Watch:
