@@ -7,7 +7,6 @@ import pytest
 
 import tilewright.language as pl
 from dist.running import RUNNERS, Run, array, each_of, zeros
-from tilewright import ir
 from tilewright.errors import Deadlock
 
 T = pl.Tensor[[16, 16], pl.FP32]
@@ -283,32 +282,3 @@ def test_what_a_side_returns_decides_what_the_group_does(run: Run, first: int, f
     wanted[first : first + 3] = 2
     wanted[15] = 9 * flag
     np.testing.assert_array_equal(out, wanted)
-
-
-def test_a_call_that_writes_what_another_returned_is_interpreted_and_says_so() -> None:
-    @pl.program
-    class P:
-        @pl.function(type=AIC)
-        def cube(self, a: ROW) -> ROW:
-            pl.tpush_to_aiv(pl.load(a, [0, 0], [1, 16]), split=0)
-            t = pl.create_tensor([1, 16], dtype=pl.FP32)
-            return pl.store(pl.add(pl.load(a, [0, 0], [1, 16]), 1.0), [0, 0], t)
-
-        @pl.function(type=AIV)
-        def vector(self, t: pl.InOut[ROW], out: pl.InOut[ROW]) -> tuple[ROW, ROW]:
-            e = pl.tpop_from_aic(shape=[1, 16], dtype=pl.FP32)
-            t = pl.store(pl.add(pl.load(t, [0, 0], [1, 16]), e), [0, 0], t)
-            pl.tfree_to_aic(e)
-            return t, pl.store(pl.load(t, [0, 0], [1, 16]), [0, 0], out)
-
-        @pl.function(type=GROUP)
-        def main(self, a: ROW, out: pl.InOut[ROW]) -> ROW:
-            t = self.cube(a)
-            t, out = self.vector(t, out)
-            return out
-
-    made = ir.compile(P)
-    a, out = array(1, 16), zeros(1, 16)
-    made(a, out)
-    np.testing.assert_array_equal(out, a + np.float32(1) + a)
-    assert "which one call of a group returns, is written by another one" in made.explain()

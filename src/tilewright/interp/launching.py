@@ -259,6 +259,10 @@ def handed_on(op: Operation) -> list[tuple[Value, Value]]:
         heads = [region.params[len(region.params) - len(inits) :] for region in op.regions]
         given = (inits, op.regions[-1].terminator.operands[0])
         return [pair for values in given for to in (*heads, op.results) for pair in zip(values, to)]
+    if op.opdef is control.call:
+        tied: tuple[int, ...] = op.attrs["tied_args"]
+        news = op.results[len(op.results) - len(tied) :]
+        return [(op.operands[0][position], new) for position, new in zip(tied, news)]
     if op.opdef is control.if_:
         arms = (region.terminator.operands[0] for region in op.regions)
         return [pair for values in arms for pair in zip(values, op.results)]

@@ -43,6 +43,8 @@ def without_carries(function: Function) -> Function:
     return rewrite_function(function, lambda builder: Dropper(builder, origins))
 
 
+LOOPS = {control.for_: 1, control.while_: 0}
+"""Loops, and how many parameters of their regions come before those that are carried."""
 Handed = dict[Value, frozenset[Value]]
 """For results of loops and branches, and carries: the one or two values that each may be."""
 
@@ -58,11 +60,13 @@ def handed_on(block: Block, known: Handed | None = None) -> Handed:
                 found = given_by(op, position, handed)
                 if len(found) <= 2:
                     handed[result] = found
-            elif op.opdef is control.for_:
-                param, init = op.regions[0].params[1 + position], op.operands[3][position]
-                found = given_by(op, position, handed) - {param} | of(init, handed)
+            elif op.opdef in LOOPS:
+                first = LOOPS[op.opdef]
+                params = {region.params[first + position] for region in op.regions}
+                init = op.operands[-1][position]
+                found = given_by(op, position, handed) - params | of(init, handed)
                 if len(found) == 1:
-                    handed[result] = handed[param] = found
+                    handed.update(dict.fromkeys((result, *params), found))
     return handed
 
 
@@ -73,7 +77,8 @@ def of(value: Value, handed: Handed) -> frozenset[Value]:
 
 def given_by(op: Operation, position: int, handed: Handed) -> frozenset[Value]:
     """What the regions of `op` yield at `position`."""
-    yielded = [region.terminator.operands[0][position] for region in op.regions]
+    ends = (region.terminator for region in op.regions)
+    yielded = [end.operands[0][position] for end in ends if end.opdef is control.yield_]
     return frozenset[Value]().union(*(of(value, handed) for value in yielded))
 
 
@@ -104,17 +109,18 @@ class Dropper(Cloner):
             if result in self.origins:
                 self.stand_for(result, self.value(self.origins[result]))
         operands = self.operands(op)
-        if op.opdef is control.for_:
-            operands = (*operands[:3], tuple(operands[3][k] for k in left))
-        regions = tuple(self.narrowed(region, left) for region in op.regions)
+        if op.opdef in LOOPS:
+            operands = (*operands[:-1], tuple(operands[-1][k] for k in left))
+        first = LOOPS.get(op.opdef, 0)
+        regions = tuple(self.narrowed(region, first, left) for region in op.regions)
         new = self.builder.emit(op.opdef, operands, self.attrs(op), regions, span=op.span)
         for k, result in zip(left, new.results, strict=True):
             self.bind(op.results[k], result)
         return new
 
-    def narrowed(self, block: Block, left: Sequence[int]) -> Block:
-        """A copy of a region that carries and yields only what is `left`."""
-        index, carried = block.params[:1], block.params[1:]
+    def narrowed(self, block: Block, first: int, left: Sequence[int]) -> Block:
+        """A copy of a region that carries, from parameter `first` on, and yields what is `left`."""
+        index, carried = block.params[:first], block.params[first:]
         for param in carried:
             if param in self.origins:
                 self.stand_for(param, self.value(self.origins[param]))
@@ -123,8 +129,11 @@ class Dropper(Cloner):
         with self.builder.inside(region):
             for inner in block.ops[:-1]:
                 self.clone(inner)
-            given = block.terminator.operands[0]
-            control.yield_(tuple(self.value(given[k]) for k in left))
+            if block.terminator.opdef is control.condition:
+                self.clone(block.terminator)
+            else:
+                given = block.terminator.operands[0]
+                control.yield_(tuple(self.value(given[k]) for k in left))
         return region
 
     def copied(self, param: Value) -> Value:

@@ -1,5 +1,5 @@
-"""What the sides of a group return: it goes to the other side through a pipe, and to what follows
-the group through memory.
+"""What the sides of a group return: it goes to the other side through a pipe, or as memory that
+both see, and to what follows the group through memory.
 
 A side that returns something pushes it after the call, and where the other side leaves the call
 out it pops it instead, so both have every value that both, or the other one, use. Of what two
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tilewright.dataclass import dataclass
 from tilewright.dtypes import INDEX, INT64
@@ -23,7 +24,13 @@ from tilewright.ops import arith, control, creation, memory, pipe
 from tilewright.ops.cast import cast
 from tilewright.ops.pipe import RETURNED
 
+if TYPE_CHECKING:
+    from tilewright.passes.inline_calls import Inliner
+    from tilewright.passes.versions import Versions
+
 CUBE, VECTOR = 0, 1
+HANDING = (control.for_, control.while_, control.if_, control.scope, control.yield_)
+"""Operations that hand on what they do not look at."""
 SIDES = (FunctionType.AIC, FunctionType.AIV)
 
 
@@ -44,49 +51,69 @@ def own_results(call: Operation) -> tuple[Value, ...]:
 class Givens:
     """What the calls of a group return: which side makes each call, and who wants a value.
 
-    `pipes` has the pipe of each value that goes to the other side.
+    `pipes` has the pipe of each value that goes to the other side, `rooms` the memory of the
+    group, as this side sees it, into which a value goes: its pipe says when it is there.
     """
 
     sides: Mapping[Operation, int]
     lanes: int
+    versions: Versions
     pipes: dict[Value, int] = field(default_factory=dict[Value, int])
+    rooms: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
 
     def home(self, value: Value) -> int:
         """The side that has a value; the cube core where both have."""
+        owner = self.versions.owner(value)
+        if owner is not None:
+            return owner
         return CUBE if value.op is None else self.sides.get(value.op, CUBE)
 
-    def send(self, call: Operation, value: Callable[[Value], Value], lane: Value | None) -> None:
+    def send(self, call: Operation, arm: Inliner) -> None:
         """Gives the other side what it wants of what a call has returned."""
-        side = self.sides[call]
-        for result in own_results(call):
-            if result in self.pipes:
-                given, to = value(result), SIDES[1 - side]
-                push = partial(pipe.push, to=to, split=0, id=self.pipes[result])
-                on_first(lane, self.lanes, lambda g=given, push=push: push(as_tile(g)))
+        to = SIDES[1 - self.sides[call]]
+        for result in (v for v in own_results(call) if v in self.pipes):
+            given = arm.value(result)
+            if result in self.rooms:
+                arm.bind(result, into_room(self.rooms[result], given, arm.lane, self.lanes))
+                given = Builder.current().index(0)
+            push = partial(pipe.push, to=to, split=0, id=self.pipes[result])
+            on_first(arm.lane, self.lanes, lambda g=given, push=push: push(as_tile(g)))
 
-    def receive(self, call: Operation, define: Callable[[Value, Value], None]) -> None:
+    def receive(self, call: Operation, arm: Inliner) -> None:
         """Takes what this side wants of a call that the other side makes."""
-        source = SIDES[self.sides[call]]
         Builder.current().span = call.span
         for result in own_results(call):
-            if result in self.pipes:
-                type_, number = carried_type(result), self.pipes[result]
-                tile = pipe.pop(
-                    source=source, shape=type_.shape, dtype=type_.dtype, split=0, id=number
-                )
-                define(result, as_value(tile, result.type))
-                pipe.free(tile, to=source, id=number)
+            if result in self.rooms:
+                self.pop(call, result, Builder.current().index(0))
+                arm.bind(result, self.rooms[result])
+            elif result in self.pipes:
+                arm.bind(result, self.pop(call, result, result))
+            elif self.versions.owner(result) is not None:
+                arm.bind(result, room_for(result))
+
+    def pop(self, call: Operation, result: Value, like: Value) -> Value:
+        """A value of the type of another one, from the pipe of a result."""
+        source, type_, number = SIDES[self.sides[call]], carried_type(like), self.pipes[result]
+        tile = pipe.pop(source=source, shape=type_.shape, dtype=type_.dtype, split=0, id=number)
+        value = as_value(tile, like.type)
+        pipe.free(tile, to=source, id=number)
+        return value
 
 
-def find_givens(ops: Sequence[Operation], sides: Mapping[Operation, int], lanes: int) -> Givens:
+def find_givens(
+    ops: Sequence[Operation], sides: Mapping[Operation, int], lanes: int, versions: Versions
+) -> Givens:
     """What the calls among `ops` give each other."""
-    found = Givens(sides, lanes)
-    made = {value: call for call in sides for value in own_results(call)}
+    found = Givens(sides, lanes, versions)
+    made = {value: sides[call] for call in sides for value in own_results(call)}
+    wanted = list(versions.shared)
     for op in walk(ops):
         for value in op.inputs:
             home = made.get(value)
-            if home is not None and sides.get(op) != sides[home]:
-                found.pipes.setdefault(value, RETURNED - len(found.pipes))
+            is_kept = versions.owner(value) == home and op.opdef in HANDING
+            if home not in (None, versions.doers.get(op)) and not is_kept:
+                wanted.append(value)
+    found.pipes.update((v, RETURNED - k) for k, v in enumerate(dict.fromkeys(wanted)))
     return found
 
 

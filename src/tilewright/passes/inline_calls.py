@@ -35,7 +35,7 @@ from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import FunctionType, ParamDirection
 from tilewright.ir.rewrite import Cloner, copy_function
 from tilewright.ir.types import ShapedType
-from tilewright.ops import control, external, pipe
+from tilewright.ops import control, external, memory, pipe
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
 from tilewright.passes import sides
@@ -51,6 +51,7 @@ TREATED = {
     external.body,
     cast,
     pipe.gather,
+    memory.assemble,
     *REPLACED,
 }
 """Operations that something else may stand for; any other is copied."""
@@ -90,6 +91,8 @@ class Inliner(Cloner):
         if op.opdef is external.body:
             self.call_external(op)
             return op
+        if op.opdef is memory.assemble:
+            return self.assemble(op)
         if self.replaced(op) or self.folded(op):
             return op
         if op.opdef is not control.for_ or op.attrs["kind"] not in BLOCKS:
@@ -187,7 +190,15 @@ class Inliner(Cloner):
         for result, position in zip(op.results[len(op.results) - len(tied) :], tied):
             self.mapping[result] = self.value(args[position])
         if self.givens is not None:
-            self.givens.receive(op, self.bind)
+            self.givens.receive(op, self)
+
+    def assemble(self, op: Operation) -> Operation:
+        """The write of a part, but one of another participant, who has changed the part."""
+        side = None if self.givens is None else self.givens.versions.doers.get(op)
+        if side in (None, self.side):
+            return super().clone(op)
+        self.mapping[op.result] = self.value(op.operands[0])
+        return op
 
     def inline(self, op: Operation) -> None:
         """The operations of a callee, in the place of the call."""
@@ -198,7 +209,7 @@ class Inliner(Cloner):
         else:
             self.expand(op)
             if self.givens is not None:
-                self.givens.send(op, self.value, self.lane)
+                self.givens.send(op, self)
 
     def expand(self, op: Operation) -> None:
         """A call of this participant."""

@@ -127,13 +127,22 @@ class Lowering:
         So are views that are read after the operation whose region is being lowered.
         """
         others = [other for other in storage.holders if other is not value]
-        if any(plan.is_read_now(other) for other in others for plan in self.plans):
+        if any(map(self.is_read_yet, others)):
             return True
         return any(
             plan.is_read_later(view.result)
             for view, plan in self.views.get(storage, ())
             if plan is not self.plan
         )
+
+    def is_read_yet(self, value: Value) -> bool:
+        """True when the current operation, or one after it in a block that knows it, reads it."""
+        for plan in reversed(self.plans):
+            if plan.is_read_now(value):
+                return True
+            if value in plan.local:
+                return False
+        return False
 
     def allocate(self, shape: Shape, dtype: DType, name: str = "") -> Storage:
         """Fresh scratch memory in the innermost scope."""

@@ -213,8 +213,8 @@ def is_version_of(value: Value, base: Value) -> bool:
         position = op.results.index(value)
         if op.opdef.tied:
             value = dict(ties_of(op))[value]
-        elif op.opdef is control.for_:
-            value = op.operands[3][position]
+        elif op.opdef in (control.for_, control.while_):
+            value = op.operands[-1][position]
         elif op.opdef is control.if_:
             arms = (region.terminator.operands[0][position] for region in op.regions)
             return any(is_version_of(arm, base) for arm in arms)

@@ -8,12 +8,12 @@ data stands between two such loops.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import INDEX
-from tilewright.errors import StaleRead, UnsupportedFeatureError
 from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import ForKind, FunctionType
 from tilewright.ir.types import ScalarType, ShapedType
@@ -30,16 +30,17 @@ from tilewright.passes.givens import (
     find_givens,
     from_room,
     into_room,
-    own_results,
     room_for,
     walk,
 )
+from tilewright.passes.versions import Versions, is_put_back
 
 if TYPE_CHECKING:
     from tilewright.passes.inline_calls import Inliner
 
 CREATING = (creation.create, creation.full, creation.iota, creation.splat, memory.create)
-QUIET = (*DIM_OPS, shape.slice_, shape.reshape, view, control.for_, control.if_, control.scope)
+REGIONS = (control.for_, control.while_, control.if_, control.scope)
+QUIET = (*DIM_OPS, shape.slice_, shape.reshape, view, *REGIONS)
 
 
 def is_group(facts: Facts, ops: Sequence[Operation]) -> bool:
@@ -59,49 +60,10 @@ def side_of(inliner: Inliner, op: Operation) -> int:
     return VECTOR if is_vector else CUBE
 
 
-class Versions:
-    """Whose versions values are: `written` are the tensors that the group's calls write to."""
-
-    def __init__(self, ops: Sequence[Operation]) -> None:
-        self.before: dict[Value, Value] = {}
-        self.written: list[Value] = []
-        self.last: dict[Value, Value] = {}
-        for op in ops:
-            self._note(op)
-        for op in ops:
-            for value in op.results:
-                root = self.root(value)
-                if root is not value and root in self.written:
-                    self.last[root] = value
-
-    def root(self, value: Value) -> Value:
-        """The first version."""
-        while value in self.before:
-            value = self.before[value]
-        return value
-
-    def _note(self, op: Operation) -> None:
-        if op.opdef is control.call:
-            args, tied = op.operands[0], op.attrs["tied_args"]
-            for result, position in zip(op.results[len(op.results) - len(tied) :], tied):
-                self.before[result] = args[position]
-                root = self.root(args[position])
-                if root not in self.written:
-                    self.written.append(root)
-        if op.opdef is control.for_:
-            inits = op.operands[3]
-            self.before.update(zip(op.regions[0].params[1:], inits))
-            self.before.update(zip(op.results, inits))
-        if op.opdef is control.if_:
-            self.before.update(zip(op.results, op.regions[0].terminator.operands[0]))
-        for region in op.regions:
-            for inner in region.ops:
-                self._note(inner)
-
-
 def looks_at_data(op: Operation) -> bool:
     """True for what the group itself does on memory."""
     is_quiet = op.opdef in (*QUIET, *CREATING, control.call) or op.opdef.terminator
+    is_quiet = is_quiet or is_put_back(op)
     return not is_quiet and any(isinstance(value.type, ShapedType) for value in op.inputs)
 
 
@@ -129,13 +91,16 @@ def emit_sides(
     """The loop that stands for `ops`, which call cube and vector functions."""
     sides = {op: side_of(inliner, op) for op in calls_of(ops)}
     lanes = max(facts.lanes(op.attrs["callee"]) for op in sides)
-    givens = find_givens(ops, sides, lanes)
     ops = hoist(inliner, ops, sides)
-    versions = Versions(ops)
-    require_own_memory(versions, sides)
+    versions = Versions(ops, sides, lanes)
+    givens = find_givens(ops, sides, lanes, versions)
     after, parts = wanted_later(ops, sides, versions, later)
     builder = inliner.builder
-    inits = (*map(inliner.value, versions.written), *map(room_for, after))
+    carried = (
+        room_for(root) if root in versions.shared else inliner.value(root)
+        for root in versions.written
+    )
+    inits = (*carried, *map(room_for, after))
     index = Value(ScalarType(INDEX), "side")
     body = Block((index, *(Value(init.type, init.name) for init in inits)))
     with builder.inside(body):
@@ -171,18 +136,6 @@ def hoist(
     return left
 
 
-def require_own_memory(versions: Versions, sides: Mapping[Operation, int]) -> None:
-    """Raises UnsupportedFeatureError where a call writes into what another one has returned."""
-    for root in versions.written:
-        if root.op in sides:
-            raise UnsupportedFeatureError(
-                f"{root.name or 'a tensor'}, which one call of a group returns, is written by "
-                "another one",
-                root.op.span if root.op else None,
-                "Let the first one write into a tensor that the group passes to both.",
-            )
-
-
 def wanted_later(
     ops: Sequence[Operation],
     sides: Mapping[Operation, int],
@@ -191,32 +144,22 @@ def wanted_later(
 ) -> tuple[list[Value], list[Operation]]:
     """What operations that come later use of what the sides have: values that are put into memory,
     and parts of arrays that are made again. Raises StaleRead."""
-    own = depending(ops, [value for call in sides for value in own_results(call)])
+    own = depending(ops, versions.own_values(sides))
     values: list[Value] = []
     parts: dict[Operation, None] = {}
     for value in dict.fromkeys(value for op in walk(later) for value in op.inputs):
         if value.op is None or value.op not in ops:
             continue
-        root = versions.root(value)
-        if root in versions.written:
-            require_latest(versions, value, root)
-        elif value in own or value.op.regions:
+        versions.require_latest(value)
+        if versions.root(value) in versions.written:
+            continue
+        if value in own or value.op.regions:
             values.append(value)
         else:
             parts.setdefault(value.op)
             for given in value.op.inputs:
-                require_latest(versions, given, versions.root(given))
+                versions.require_latest(given)
     return values, list(parts)
-
-
-def require_latest(versions: Versions, value: Value, root: Value) -> None:
-    """Raises StaleRead for a version that another one has replaced."""
-    if versions.last.get(root, value) is not value:
-        raise StaleRead(
-            f"an earlier version of {root.name or 'a tensor'} is read after it was overwritten",
-            value.op.span if value.op else None,
-            hint="read it before the write, or write to another tensor",
-        )
 
 
 def emit_arm(
@@ -233,8 +176,10 @@ def emit_arm(
     count = len(versions.written)
     block = Block()
     with inliner.builder.inside(block):
-        arm = inliner.for_side(side, givens)
-        arm.mapping.update(zip(versions.written, carried))
+        rooms = dict(zip(versions.written, carried))
+        given = {root: rooms.pop(root) for root in versions.shared}
+        arm = inliner.for_side(side, replace(givens, rooms=given))
+        arm.mapping.update(rooms)
         if side == VECTOR:
             arm.lane = arith.sub(index, inliner.builder.index(1))
             lanes = inliner.builder.index(givens.lanes)
@@ -242,9 +187,9 @@ def emit_arm(
         for op in ops:
             arm.clone(op)
         written = [arm.value(versions.last[root]) for root in versions.written]
-        rooms = list(carried[count:])
+        left = list(carried[count:])
         for number, value in enumerate(after):
             if givens.home(value) == side:
-                rooms[number] = into_room(rooms[number], arm.value(value), arm.lane, givens.lanes)
-        control.yield_((*written, *rooms))
+                left[number] = into_room(left[number], arm.value(value), arm.lane, givens.lanes)
+        control.yield_((*written, *left))
     return block
