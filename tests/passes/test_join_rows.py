@@ -83,6 +83,11 @@ REFUSED = {
     "an accumulator that is read elsewhere": written(
         "pl.loop.store(total, [c], pl.loop.load(total, [39 - c]) + pl.loop.load(x, [r, c]))"
     ),
+    "an accumulator in a part that moves with the row": written(
+        "pl.loop.store(z, [c], pl.loop.load(z, [c]) + pl.loop.load(x, [r, c]))",
+        before="z = pl.loop.view(total, [r], shape=[40], strides=[1])",
+        place="60",
+    ),
     "an accumulator that a row reads": written(before="z = pl.loop.load(total, [r])"),
     "one accumulator for all lanes": written(
         "pl.loop.store(total, [0], pl.loop.load(total, [0]) + pl.loop.load(x, [r, c]))"

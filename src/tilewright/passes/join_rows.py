@@ -133,7 +133,7 @@ def find_sums(op: Operation, lanes: Operation) -> frozenset[Value] | None:
     varying = varying_values(op, sums)
     for store in stores:
         buffer, where = store.operands[0], indices_of(store)
-        if store.operands[3] is not None or any(i in varying for i in store.operands[1]):
+        if store.operands[3] is not None or not varying.isdisjoint((buffer, *store.operands[1])):
             return None
         if [coefficient(index, lane) for index in where].count(0) != len(where) - 1:
             return None
