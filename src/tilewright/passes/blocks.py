@@ -136,7 +136,7 @@ def is_window_part(op: Operation) -> bool:
 
 def is_seen_outside(lowering: Lowering, version: Value) -> bool:
     """True when somebody else may look at the memory that a write gives a new version of."""
-    if tied_root(version) in lowering.globals:
+    if is_window(version) or tied_root(version) in lowering.globals:
         return True
     return lowering.is_watched and isinstance(version.type, TensorType)
 
