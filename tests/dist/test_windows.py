@@ -205,10 +205,40 @@ def test_a_kernel_gives_parts_of_its_windows_on(run: Run) -> None:
     np.testing.assert_array_equal(y[:, :, 32:], other[:, :, :32])
 
 
+@pl.program
+class Stored:
+    """A kernel replaces parts of its window, one after the other."""
+
+    @pl.function(type=CORE)
+    def fill(self, x: pl.Tensor[[4, 64], pl.FP32], w: pl.InOut[W4]):
+        pl.store(pl.load(x, [0, 0], [1, 64]), [0, 0], w[1:2, :])
+        lower = w[2:4, :]
+        for i in pl.range(2):
+            pl.store(pl.load(x, [i, 0], [1, 64]), [0, 0], lower[i : i + 1, :])
+
+    @pl.function(type=CORE)
+    def all(self, w: W4, z: pl.Out[pl.Tensor[[4, 64], pl.FP32]]):
+        z = pl.store(pl.load(w, [0, 0], [4, 64]), [0, 0], z)
+
+    @pl.function(level=HOST, role=ORCHESTRATOR)
+    def main(self, x: pl.Tensor[[4, 64], pl.FP32], z: pl.Out[pl.Tensor[[1, 4, 64], pl.FP32]]):
+        wb = pld.alloc_window_buffer([4, 64], dtype=pl.FP32)
+        w = pld.window(wb, [4, 64], dtype=pl.FP32)
+        for r in pl.range(pld.world_size()):
+            self.fill(x, w, device=r)
+            self.all(w, z[r], device=r)
+
+
+def test_a_kernel_replaces_parts_of_its_windows(run: Run) -> None:
+    x, z = array(4, 64), zeros(1, 4, 64)
+    run(Stored, x, z)
+    np.testing.assert_array_equal(z[0], [0 * x[0], x[0], x[0], x[1]])
+
+
 def columns(width: int) -> ir.Program:
-    """The host gives each rank some of the columns of a window."""
+    """The host gives each rank some of the columns of a window, and then the whole of it."""
     row, part = pl.Tensor[[2, width], pl.FP32], pld.DistributedTensor[[2, width], pl.FP32]
-    rows = pl.Tensor[[2, 2, width], pl.FP32]
+    rows, whole = pl.Tensor[[2, 2, width], pl.FP32], pl.Tensor[[4, 64], pl.FP32]
 
     @pl.program
     class P:
@@ -221,24 +251,120 @@ def columns(width: int) -> ir.Program:
             s = pld.wait(s, [0, 0], 1, cmp=pld.WaitCmp.Ge)
             return pl.store(pl.load(w, [0, 0], [2, width]), [0, 0], y)
 
+        @pl.function(type=CORE)
+        def all(self, w: W4, y: pl.Out[whole]) -> whole:
+            return pl.store(pl.load(w, [0, 0], [4, 64]), [0, 0], y)
+
         @pl.function(level=HOST, role=ORCHESTRATOR)
-        def main(self, x: rows, y: pl.Out[rows]):
+        def main(self, x: rows, y: pl.Out[rows], z: pl.Out[pl.Tensor[[2, 4, 64], pl.FP32]]):
             wb = pld.alloc_window_buffer([4, 64], dtype=pl.FP32)
             sb = pld.alloc_window_buffer([4, 1], dtype=pl.INT32)
             w = pld.window(wb, [4, 64], dtype=pl.FP32)
             s = pld.window(sb, [4, 1], dtype=pl.INT32)
+            right = w[:, 64 - width : 64]
             for r in pl.range(pld.world_size()):
-                self.chip(x[r], y[r], w[1:3, 64 - width : 64], s, r, device=r)
+                self.chip(x[r], y[r], right[1:3, :], s, r, device=r)
+                self.all(w, z[r], device=r)
 
     return P
 
 
-@pytest.mark.parametrize("width", [64, 32])
-def test_a_part_whose_rows_lie_apart_is_interpreted_and_says_so(width: int) -> None:
-    x, y = array(2, 2, width), zeros(2, 2, width)
-    made: Any = ir.compile(columns(width), distributed_config=DistributedConfig(device_ids=[0, 1]))
-    made(x, y)
+@pytest.mark.parametrize("width", [64, 32, 1])
+def test_a_kernel_takes_columns_of_a_window_where_they_are(run: Run, width: int) -> None:
+    x, y, z = array(2, 2, width), zeros(2, 2, width), zeros(2, 4, 64)
+    run(columns(width), x, y, z, ranks=2)
     np.testing.assert_array_equal(y, x[::-1])
-    assert made.kernel.together.is_compiled == (width == 64)
-    said = "chip: interpreted, because it takes a part of a window whose rows lie apart"
-    assert (said in made.explain()) == (width < 64)
+    wanted = zeros(2, 4, 64)
+    wanted[:, 1:3, 64 - width :] = x[::-1]
+    np.testing.assert_array_equal(z, wanted)
+
+
+COLUMN = pld.DistributedTensor[[4], pl.FP32]
+PLANE = pld.DistributedTensor[[2, 4, 32], pl.FP32]
+
+
+@pl.program
+class Planes:
+    """A matrix product on columns of planes, one column that is no matrix any more, and helpers."""
+
+    @pl.function(type=CORE)
+    def product(self, w: pl.InOut[PLANE], x: pl.Tensor[[4, 32], pl.FP32]):
+        for k in pl.range(2):
+            left = pl.load(w[k, :, 0:4], [0, 0], [4, 4])
+            found = pl.matmul(left, pl.load(x, [0, 0], [4, 32]))
+            pl.store(found, [0, 0], w[k, :, :])
+
+    @pl.function(type=CORE)
+    def column(self, c: pl.InOut[COLUMN], y: pl.Out[pl.Tensor[[4], pl.FP32]]):
+        t = pl.load(c, [0], [4])
+        pl.store(t, [0], y)
+        pl.store(pl.add(t, 1.0), [0], c)
+
+    @pl.function(type=CORE)
+    def all(
+        self,
+        w: pld.DistributedTensor[[2, 4, 64], pl.FP32],
+        z: pl.Out[pl.Tensor[[2, 4, 64], pl.FP32]],
+    ):
+        pl.store(pl.load(w, [0, 0, 0], [2, 4, 64]), [0, 0, 0], z)
+
+    @pl.function(type=CORE)
+    def fill(
+        self,
+        x: pl.Tensor[[2, 4, 64], pl.FP32],
+        w: pl.InOut[pld.DistributedTensor[[2, 4, 64], pl.FP32]],
+    ):
+        pl.store(pl.load(x, [0, 0, 0], [2, 4, 64]), [0, 0, 0], w)
+
+    @pl.function(level=HOST, role=ORCHESTRATOR)
+    def main(
+        self,
+        x: pl.Tensor[[2, 4, 64], pl.FP32],
+        a: pl.Tensor[[4, 32], pl.FP32],
+        y: pl.Out[pl.Tensor[[2, 4], pl.FP32]],
+        z: pl.Out[pl.Tensor[[2, 2, 4, 64], pl.FP32]],
+    ):
+        wb = pld.alloc_window_buffer([2, 4, 64], dtype=pl.FP32)
+        w = pld.window(wb, [2, 4, 64], dtype=pl.FP32)
+        for r in pl.range(pld.world_size()):
+            self.fill(x, w, device=r)
+            self.product(w[:, :, 32:64], a, device=r)
+            self.column(w[1, :, 5], y[r], device=r)
+            self.all(w, z[r], device=r)
+
+
+def test_parts_of_planes_and_single_columns_are_taken_where_they_are(run: Run) -> None:
+    x, a = array(2, 4, 64), array(4, 32, seed=1)
+    y, z = zeros(2, 4), zeros(2, 2, 4, 64)
+    run(Planes, x, a, y, z, ranks=2)
+    wanted = x.copy()
+    wanted[:, :, 32:] = x[:, :, 32:36] @ a
+    wanted[1, :, 5] += np.float32(1)
+    np.testing.assert_array_equal(y, np.stack([x[1, :, 5]] * 2))
+    np.testing.assert_allclose(z, np.stack([wanted] * 2), rtol=1e-5, atol=1e-6)
+
+
+@pl.program
+class OfTwoWidths:
+    """One kernel is given columns of two windows whose rows are not equally long."""
+
+    @pl.function(type=CORE)
+    def one(self, w: pl.InOut[pld.DistributedTensor[[4, 8], pl.FP32]], v: pl.Scalar[pl.FP32]):
+        pl.store(pl.full([4, 8], dtype=pl.FP32, value=v), [0, 0], w)
+
+    @pl.function(level=HOST, role=ORCHESTRATOR)
+    def main(self, x: TWO, y: pl.Out[TWO]):
+        w = pld.window(pld.alloc_window_buffer([4, 64], dtype=pl.FP32), [4, 64], dtype=pl.FP32)
+        v = pld.window(pld.alloc_window_buffer([4, 16], dtype=pl.FP32), [4, 16], dtype=pl.FP32)
+        for r in pl.range(pld.world_size()):
+            self.one(w[:, 8:16], 1.0, device=r)
+            self.one(v[:, 8:16], 2.0, device=r)
+
+
+def test_parts_that_lie_differently_are_interpreted_and_say_so() -> None:
+    made = ir.compile(OfTwoWidths, distributed_config=DistributedConfig(device_ids=[0, 1]))
+    made(array(2, 1, 64), zeros(2, 1, 64))
+    said = (
+        "one: interpreted, because it takes parts of windows whose rows are not the same distance"
+    )
+    assert said in made.explain()

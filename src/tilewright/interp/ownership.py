@@ -8,24 +8,15 @@ by a loop around it; otherwise the interpreter copies first. One walk, linear in
 from __future__ import annotations
 
 from tilewright.ir.core import Block, Function, Operation, Value
-from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import DistributedTensorType, ScalarType
 from tilewright.ops import control
+from tilewright.ops.control import tied_pairs
 from tilewright.ops.extents import DIM_OPS
 
 FRESH_FAMILIES = ("arith", "elementwise", "reduce", "matmul", "scan")
 """Families whose references give new arrays, never views of their operands."""
 
 LOOPS = (control.for_, control.while_)
-
-
-def tied_pairs(op: Operation) -> list[tuple[Value, Value]]:
-    """(result, the operand whose memory it takes over) for each tied result of `op`."""
-    if op.opdef is control.call:
-        args, tied = op.operands[0], op.attrs["tied_args"]
-        first = len(op.results) - len(tied)
-        return [(op.results[first + k], args[position]) for k, position in enumerate(tied)]
-    return ties_of(op)
 
 
 def handovers(op: Operation) -> list[tuple[Value, Value]]:

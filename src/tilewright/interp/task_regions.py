@@ -6,12 +6,12 @@ from typing import Any
 
 from tilewright.interp.blocks import region_inputs
 from tilewright.interp.emit import Emitter, tuple_text
-from tilewright.interp.ownership import tied_pairs
 from tilewright.ir.affine import Expr, Symbol, symbols
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.types import ShapedType
 from tilewright.ops import control
+from tilewright.ops.control import tied_pairs
 
 
 def loop_inputs(op: Operation) -> list[Value]:

@@ -11,7 +11,7 @@ from tilewright.errors import UnsupportedFeatureError
 from tilewright.ir.affine import FloorDiv, Symbol, as_expr
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import ParamDirection
-from tilewright.ir.types import BufferType, Dim, ScalarType, ShapedType
+from tilewright.ir.types import BufferType, Dim, ScalarType, Shape, ShapedType
 
 _DIRECTIONS: dict[ParamDirection, abi.Direction] = {
     ParamDirection.In: "in",
@@ -89,8 +89,12 @@ def calling_of_lowered(function: Function, lowered: Function) -> Calling:
     """How to call loop-level `lowered`, which was made from `function` (see passes/function.py)."""
     reader = _Reader(lowered)
     declared = len(function.params)
+    strides: dict[int, Shape] = dict(lowered.attrs.get("strides", ()))
     for index, (value, direction) in enumerate(zip(lowered.params, lowered.directions)):
         param = reader.param(value, direction)
+        if index in strides:
+            assert isinstance(param, abi.TensorParam)
+            param = replace(param, layout="rows" if strides[index][-1] == 1 else "strided")
         if index >= declared:
             assert isinstance(param, abi.TensorParam)
             param = replace(param, implicit=True)

@@ -21,12 +21,13 @@ from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import ForKind, FunctionType, ParamDirection, Role
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.rewrite import Cloner
-from tilewright.ir.types import DistributedTensorType, ScalarType, TensorType
+from tilewright.ir.types import ScalarType, TensorType
 from tilewright.jit.artifact import Artifact
 from tilewright.jit.kernels import InterpretedKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
+from tilewright.jit.parts import find_parts
 from tilewright.jit.signature import calling_of
-from tilewright.ops import control, host, shape
+from tilewright.ops import control, host
 from tilewright.ops.facts import Facts, callees, is_host_collective
 from tilewright.ops.participant import participant
 from tilewright.runtime.config import RuntimeKind
@@ -139,20 +140,21 @@ def divide(
     """Finds the functions below `entry` that become kernels of their own, and compiles them."""
     pending, seen = [entry], {entry}
     is_host, shared = facts.is_host(program[entry]), run_by_several(facts, entry)
+    parts = find_parts(filter(facts.is_host, facts.reachable(entry)))
     while pending:
         caller = program[pending.pop()]
-        apart = takes_apart(caller)
         for name in callees(caller.body):
             function = program.get_function(name)
             if function is None or name in seen:
                 continue
             seen.add(name)
             why = why_interpreted(facts, function, is_host or name not in shared)
-            if why is None and name in apart:
-                why = "it takes a part of a window whose rows lie apart"
+            if why is None and not parts.are_known(name):
+                why = "it takes parts of windows whose rows are not the same distance apart"
             try:
                 if why is None:
-                    together.children[name] = room.build.build(program, name, options)
+                    placed = parts.placed(program, name)
+                    together.children[name] = room.build.build(placed, name, options)
             except UnsupportedFeatureError as error:
                 if not facts.needs_participants(name):
                     raise
@@ -172,25 +174,6 @@ def run_by_several(facts: Facts, entry: str) -> set[str]:
         if op.attrs.get("kind") in (*BLOCKS, "cluster"):
             calls += [name for region in op.regions for name in callees(region)]
     return {function.name for name in calls for function in facts.reachable(name)}
-
-
-def takes_apart(caller: Function) -> set[str]:
-    """The functions to which a host gives parts of windows that are no consecutive memory."""
-    calls = [op for op in caller.body.walk() if op.opdef is control.call]
-    return {op.attrs["callee"] for op in calls if any(map(lies_apart, op.inputs))}
-
-
-def lies_apart(value: Value) -> bool:
-    """True for a part of a window that is no consecutive memory."""
-    op = value.op
-    if not isinstance(value.type, DistributedTensorType) or op is None:
-        return False
-    if op.opdef is not shape.slice_:
-        return False
-    (x, *_), extents = op.operands, op.attrs["shape"]
-    first = next((axis for axis, extent in enumerate(extents) if extent != 1), len(extents))
-    whole = x.type.shape[first + 1 :] == extents[first + 1 :]
-    return not whole or lies_apart(x)
 
 
 def stay_together(facts: Facts, together: Together) -> None:

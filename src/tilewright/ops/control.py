@@ -11,9 +11,9 @@ from typing import Any
 
 from tilewright.dtypes import BOOL, INDEX
 from tilewright.errors import ParserTypeError
-from tilewright.ir.core import Block, Value
+from tilewright.ir.core import Block, Operation, Value
 from tilewright.ir.enums import Effect, ForKind, MemorySpace
-from tilewright.ir.opdef import op
+from tilewright.ir.opdef import op, ties_of
 from tilewright.ir.types import ScalarType, ShapedType, TileType, Type
 
 
@@ -218,6 +218,15 @@ def call_type(
     attrs: tuple[tuple[str, Any], ...],
 ) -> tuple[Type, ...]:
     return (*result_types, *(args[position].type for position in tied_args))
+
+
+def tied_pairs(op: Operation) -> list[tuple[Value, Value]]:
+    """(result, the operand whose next version it is) for each tied result of any operation."""
+    if op.opdef is not call:
+        return ties_of(op)
+    args, tied = op.operands[0], op.attrs["tied_args"]
+    news = op.results[len(op.results) - len(tied) :]
+    return [(new, args[position]) for new, position in zip(news, tied)]
 
 
 INDEX_SCALAR = ScalarType(INDEX)

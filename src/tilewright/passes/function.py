@@ -3,7 +3,8 @@
 A tensor that is returned and is the last version of a parameter is that parameter; any other
 returned tensor or scalar becomes an Out buffer after the declared parameters, a scalar as one of
 shape [1]. The attribute `results` says, for each returned value, which parameter holds it and how:
-("tensor", position) or ("scalar", position).
+("tensor", position) or ("scalar", position). Attribute `strides` has the positions of parameters
+whose elements are not consecutive in memory, each with its strides.
 
 Before::
 
@@ -41,7 +42,7 @@ from tilewright.ir.builder import Builder, finish_program
 from tilewright.ir.core import Block, Function, Program, Value
 from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import copy_function
-from tilewright.ir.types import BufferType, ScalarType, ShapedType, Type, buffer_of
+from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, Type, buffer_of
 from tilewright.ops import control, loop
 from tilewright.passes.blocks import end_block, lower_block
 from tilewright.passes.crews import communicates
@@ -67,14 +68,15 @@ class FunctionLowering:
     def __init__(self, builder: Builder, function: Function) -> None:
         self.function = function
         self.builder = builder
-        self.params = [self.param(value) for value in function.params]
+        self.strides: dict[int, Shape] = dict(function.attrs.get("strides", ()))
+        self.params = [self.param(k, value) for k, value in enumerate(function.params)]
         self.directions = list(function.directions)
         self.outs: dict[Value, Storage] = {}
         self.body = Block(tuple(self.params))
         builder.block = self.body
         self.lowering = Lowering(builder)
 
-    def param(self, value: Value) -> Value:
+    def param(self, position: int, value: Value) -> Value:
         """The loop-level parameter for `value`."""
         type_ = value.type
         if isinstance(type_, ScalarType):
@@ -83,8 +85,7 @@ class FunctionLowering:
                 new.bind_symbol(value.symbol)
             return new
         if isinstance(type_, ShapedType):
-            view = getattr(type_, "view", None)
-            return Value(buffer_type_of(type_, view.stride if view else None), value.name)
+            return Value(buffer_type_of(type_, self.strides.get(position)), value.name)
         raise UnsupportedFeatureError(
             f"parameter {value.name} of type {type_} cannot be passed to compiled code",
             self.function.span,

@@ -15,6 +15,7 @@ from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType
 from tilewright.ir.types import TensorType
 from tilewright.ops import control, memory, shape
+from tilewright.ops.control import tied_pairs
 from tilewright.ops.extents import expr_of
 from tilewright.passes.givens import CUBE, HANDING, VECTOR, walk
 
@@ -139,13 +140,6 @@ class Versions:
         """True when no loop or branch gives a version of `root`, or something else, by turns."""
         pairs = (pair for op in walk(ops) for pair in handed_on(op))
         return all((self.root(one) is root) == (self.root(other) is root) for one, other in pairs)
-
-
-def tied_pairs(call: Operation) -> list[tuple[Value, Value]]:
-    """The new version and the old one of each argument that a call writes."""
-    args, tied = call.operands[0], call.attrs["tied_args"]
-    news = call.results[len(call.results) - len(tied) :]
-    return [(new, args[position]) for new, position in zip(news, tied)]
 
 
 def is_put_back(op: Operation) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 import tilewright.language as pl
 from tilewright.errors import IndexOutOfBounds
+from tilewright.jit.driver import compile_program
 from tilewright.runtime import RunConfig
 
 M, N = pl.dynamic("M"), pl.dynamic("N")
@@ -194,3 +195,31 @@ def test_an_extent_may_be_asked_for_after_its_tensor_is_written(config: RunConfi
     out, seen = np.zeros((5, 8), F32), np.zeros(2, np.int64)
     assert (counted(out, seen, config=config) == 2).all()
     assert seen.tolist() == [5, 5]
+
+
+SPREAD = pl.TensorView(stride=[16, 1], layout=pl.TensorLayout.ND)
+
+
+@pl.program
+class Spread:
+    @pl.function
+    def main(
+        self,
+        x: pl.Tensor[[4, 8], pl.FP32, SPREAD],
+        out: pl.Out[pl.Tensor[[4, 8], pl.FP32, SPREAD]],
+    ):
+        out = pl.store(pl.add(pl.load(x, [0, 0], [4, 8]), 1.0), [0, 0], out)
+
+
+@pytest.mark.parametrize("execution", ["native", "interpret", "checked"])
+def test_elements_are_where_the_argument_has_them_whatever_strides_are_declared(
+    execution: str,
+) -> None:
+    made = compile_program(Spread, execution=execution)
+    wide = np.arange(64, dtype=F32).reshape(4, 16)
+    for x in (wide[:, :8].copy(), wide[:, :8]):
+        memory = np.zeros((4, 24), F32)
+        for out in (memory[:, 8:16], np.zeros((4, 8), F32)):
+            made(x, out)
+            np.testing.assert_array_equal(out, x + F32(1))
+        assert not memory[:, :8].any() and not memory[:, 16:].any()

@@ -16,7 +16,6 @@ from tilewright.frontend.parse.parser import FunctionParser
 from tilewright.frontend.parse.parts import put_back, repeated_write
 from tilewright.frontend.parse.rules import statement, word
 from tilewright.frontend.parse.state import Yield
-from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.frontend.typing import TypeEvaluator
 from tilewright.frontend.values import as_number, constant, fitted, is_number
 from tilewright.frontend.words import (
@@ -32,6 +31,7 @@ from tilewright.frontend.words import (
 )
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.types import ScalarType, Type
+from tilewright.ops.control import tied_pairs
 
 
 @statement(ast.Pass)

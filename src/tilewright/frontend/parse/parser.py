@@ -34,7 +34,6 @@ from tilewright.frontend.parse.state import (
     State,
     Yield,
 )
-from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.frontend.suggestions import did_you_mean
 from tilewright.frontend.surface import Word
 from tilewright.frontend.values import constant, emit_expr, extents_with, is_number, literal_of
@@ -43,6 +42,7 @@ from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import Effect
 from tilewright.ir.types import ShapedType, Type
 from tilewright.ops import arith
+from tilewright.ops.control import tied_pairs
 from tilewright.ops.extents import DIM_OPS, as_dim, same_dim
 from tilewright.source import SourceText, Span
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from tilewright.errors import InvalidOperationError, StaleRead
 from tilewright.frontend.parse.parser import FunctionParser
-from tilewright.frontend.parse.versions import tied_pairs
 from tilewright.ir.affine import as_expr, less_equal
 from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType
 from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import arith, memory, shape
+from tilewright.ops.control import tied_pairs
 from tilewright.ops.extents import DIM_OPS, as_dims
 from tilewright.ops.view import VIEWS, restored
 

@@ -11,7 +11,6 @@ from dataclasses import field
 
 from tilewright.dataclass import dataclass
 from tilewright.ir.core import Operation, Value
-from tilewright.ir.opdef import ties_of
 
 
 @dataclass
@@ -109,13 +108,3 @@ class Versions:
         """Roots that were written since `mark`, in order."""
         pairs = enumerate(zip(self.current, mark, strict=True))
         return [root for root, (now, then) in pairs if now is not then]
-
-
-def tied_pairs(op: Operation) -> Iterable[tuple[Value, Value]]:
-    """(result, operand) for each result that is a new version of an operand."""
-    if op.opdef.name == "control.call":
-        count = len(op.attrs["result_types"])
-        args = op.operands[0]
-        yield from zip(op.results[count:], (args[position] for position in op.attrs["tied_args"]))
-        return
-    yield from ties_of(op)
