@@ -141,6 +141,13 @@ def test_a_parameter_that_an_arm_or_a_loop_writes_is_another_one(body: str) -> N
         parsed(body)
 
 
+def test_contents_that_have_no_name_are_not_called_by_it() -> None:
+    written = "pl.store(pl.load(x, [0, 0], [4, 8]), [4, 0], x)"
+    with pytest.raises(StaleRead) as caught:
+        parsed(f"\n    return pl.mul({written}, x)\n")
+    assert "or use its contents after the write." in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "later",
     [

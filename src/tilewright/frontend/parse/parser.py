@@ -443,10 +443,11 @@ class FunctionParser(Evaluator):
     def stale_read(self, value: Value, span: Span | None) -> StaleRead:
         """The error for reading a tensor parameter as it was before a write."""
         newest = self.versions.newest(value)
+        after = f"'{newest.name}', its contents" if newest.name else "its contents"
         error = StaleRead(
             f"'{value.name}' is read as it was before a later write to it",
             span,
-            f"Read it before the write, or use '{newest.name}', its contents after the write.",
+            f"Read it before the write, or use {after} after the write.",
         )
         written = newest.op.span if newest.op is not None else None
         return error.with_note("the write is here", written) if written else error
