@@ -235,6 +235,54 @@ def test_a_kernel_replaces_parts_of_its_windows(run: Run) -> None:
     np.testing.assert_array_equal(z[0], [0 * x[0], x[0], x[0], x[1]])
 
 
+@pl.program
+class Replaced:
+    """Tiles and numbers that are read before a part is replaced, and after it."""
+
+    @pl.function(type=CORE)
+    def chip(
+        self,
+        x: pl.Tensor[[4, 64], pl.FP32],
+        w: pl.InOut[W4],
+        y: pl.Out[pl.Tensor[[4, 64], pl.FP32]],
+        z: pl.Out[pl.Tensor[[4, 64], pl.FP32]],
+    ):
+        w = pl.store(pl.load(x, [0, 0], [4, 64]), [0, 0], w)
+        old = pl.load(w, [0, 0], [1, 64])
+        pl.store(pl.mul(old, 2.0), [0, 0], w[0:1, :])
+        new = pl.load(w, [0, 0], [1, 64])
+        y = pl.store(old, [0, 0], y)
+        y = pl.store(new, [1, 0], y)
+        pl.store(pl.add(new, old), [0, 0], w[1:2, :])
+        both = pl.load(w[0:2, :], [0, 0], [2, 64])
+        for i in pl.range(4):
+            number = pl.read(w, [i, 0])
+            part = w[i : i + 1, :]
+            before = pl.load(w, [i, 0], [1, 64])
+            pl.store(pl.add(pl.load(part, [0, 0], [1, 64]), number), [0, 0], part)
+            z = pl.store(pl.mul(before, pl.read(part, [0, 0])), [i, 0], z)
+        y = pl.store(both, [2, 0], y)
+
+    @pl.function(level=HOST, role=ORCHESTRATOR)
+    def main(
+        self,
+        x: pl.Tensor[[4, 64], pl.FP32],
+        y: pl.Out[pl.Tensor[[4, 64], pl.FP32]],
+        z: pl.Out[pl.Tensor[[4, 64], pl.FP32]],
+    ):
+        wb = pld.alloc_window_buffer([4, 64], dtype=pl.FP32)
+        w = pld.window(wb, [4, 64], dtype=pl.FP32)
+        self.chip(x, w, y, z, device=0)
+
+
+def test_what_was_read_before_a_part_is_replaced_stays(run: Run) -> None:
+    x, y, z = array(4, 64), zeros(4, 64), zeros(4, 64)
+    run(Replaced, x, y, z)
+    w = np.stack([x[0] * np.float32(2), x[0] * np.float32(2) + x[0], x[2], x[3]])
+    np.testing.assert_array_equal(y, [x[0], w[0], w[0], w[1]])
+    np.testing.assert_array_equal(z, w * (w[:, :1] + w[:, :1]))
+
+
 def columns(width: int) -> ir.Program:
     """The host gives each rank some of the columns of a window, and then the whole of it."""
     row, part = pl.Tensor[[2, width], pl.FP32], pld.DistributedTensor[[2, width], pl.FP32]

@@ -44,7 +44,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import BufferType, ScalarType, Shape, ShapedType, Type, buffer_of
 from tilewright.ops import control, loop
-from tilewright.passes.blocks import end_block, lower_block
+from tilewright.passes.blocks import end_block, is_window_part, lower_block
 from tilewright.passes.crews import communicates
 from tilewright.passes.lowering import Lowering, buffer_type_of, is_window
 from tilewright.passes.plan import Target, tied_root
@@ -121,12 +121,14 @@ class FunctionLowering:
     def bind_params(self) -> None:
         """Scalars and memory of the declared parameters."""
         lowering = self.lowering
+        has_parts = lowering.has_remote = any(map(is_window_part, self.function.body.walk()))
         given = zip(self.function.params, self.params, self.directions, strict=True)
         for old, new, direction in given:
             if isinstance(new.type, BufferType):
                 written = direction is not ParamDirection.In or is_window(old)
                 lowering.globals.add(old)
                 storage = Storage(new, is_global=True, is_written=written)
+                storage.is_remote = has_parts and is_window(old)
                 lowering.hold(old, storage)
                 self.bind_extents(new, new.type)
             else:

@@ -67,7 +67,6 @@ def lower_window_part(lowering: Lowering, op: Operation) -> None:
     place = None if index is None else strided(whole, index, extents, structure.dims)
     assert place is not None
     buffer = matrix_slot(lowering, place, ())
-    lowering.has_remote = True
     lowering.hold(op.result, Storage(buffer, is_global=True, is_remote=True))
 
 
