@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from tilewright.errors import (
 from tilewright.ir.core import Program
 from tilewright.jit.artifact import Artifact
 from tilewright.jit.kernels import Kernel, NativeKernel
-from tilewright.jit.options import CompileOptions, require_run_config
+from tilewright.jit.options import CompileOptions, Execution, execution_of, require_run_config
 from tilewright.jit.signature import Calling
 from tilewright.runtime.config import RunConfig
 from tilewright.runtime.stub import Launcher
@@ -171,8 +172,8 @@ class CompiledProgram(Launcher):
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], config: Any = None) -> Any:
         """`call_slowly` without making the next call quick."""
         require_run_config(config)
-        if config is not None and config.checked:
-            return self._checked()(*args, **kwargs)
+        if config is not None and execution_of(config) not in ("native", self.options.execution):
+            return self.executed(execution_of(config))(*args, **kwargs)
         if kwargs:
             args = self._ordered(args, kwargs)
         calling = self._calling(len(args), args)
@@ -267,10 +268,22 @@ class CompiledProgram(Launcher):
             )
         return self.program
 
-    def _checked(self) -> CompiledProgram:
-        ranks = self.options.ranks
-        artifact = room.build.interpreted(self._source(), self.name, checked=True, ranks=ranks)
-        return CompiledProgram(artifact, self.options)
+    def executed(self, execution: Execution) -> CompiledProgram:
+        """The same program in the interpreter, checked or not, or compared with it.
+
+        Only what is one kernel can be compared. Raises InvalidOperationError for a program that was
+        restored from a cache.
+        """
+        program, ranks = self._source(), self.options.ranks
+        if execution != "compare":
+            is_checked = execution == "checked"
+            made = room.build.interpreted(program, self.name, checked=is_checked, ranks=ranks)
+        elif isinstance(self.kernel, NativeKernel):
+            kernel = room.comparing.ComparedKernel(program, self.name, self.kernel)
+            made = replace(self.artifact, kernel=kernel)
+        else:
+            made = self.artifact
+        return CompiledProgram(made, replace(self.options, execution=execution))
 
     # Programs with several entries
 

@@ -17,7 +17,6 @@ from tilewright.jit._persistent import obtain
 from tilewright.jit.cache import Key
 from tilewright.jit.compiled import CompiledProgram, joined
 from tilewright.jit.distributed import DistributedCompiledProgram
-from tilewright.jit.kernels import NativeKernel
 from tilewright.jit.options import CompileOptions, resolve_options
 from tilewright.jit.together import build_together, find_reason, waits_for_others
 from tilewright.ops import control, external
@@ -78,7 +77,8 @@ def _compile_entry(
             hint=f"Its functions are {', '.join(program.functions)}.",
         )
     if options.execution == "compare":
-        return _compared(program, entry, options, directory, policy)
+        native = replace(options, execution="native")
+        return _compile_entry(program, entry, native, directory, policy).executed("compare")
     reason = find_reason(program, entry, options) if options.execution == "native" else None
     if reason is not None:
         return _several(program, entry, options, reason)
@@ -89,22 +89,6 @@ def _compile_entry(
             raise
         why = f"its participants wait for each other in a way that is not compiled: {error.message}"
         return _several(program, entry, options, why)
-
-
-def _compared(
-    program: Program,
-    entry: str,
-    options: CompileOptions,
-    directory: Path | None,
-    policy: CacheConfig,
-) -> CompiledProgram:
-    """A program whose compiled code runs beside the interpreter, where it is one kernel."""
-    native = replace(options, execution="native")
-    compiled = _compile_entry(program, entry, native, directory, policy)
-    kernel = compiled.kernel
-    if isinstance(kernel, NativeKernel):
-        kernel = room.comparing.ComparedKernel(program, entry, kernel)
-    return CompiledProgram(replace(compiled.artifact, kernel=kernel), options)
 
 
 def _alone(

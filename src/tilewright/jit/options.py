@@ -158,7 +158,7 @@ def resolve_options(config: RunConfig | None) -> CompileOptions:
         emit_source_loc=_or(config.emit_source_loc, settings.EMIT_PTO_LOC.read()),
         analyze_auto_scopes_for_deps=config.analyze_auto_scopes_for_deps,
         distributed=config.distributed_config,
-        execution=_execution(config),
+        execution=execution_of(config),
         dump=config.dump_level,
         dump_ptoas=config.dump_ptoas_passes,
         profiling=config.compile_profiling
@@ -191,7 +191,8 @@ def environment_guards(*watched: settings.Setting[Any]) -> list[Guard] | None:
     return [mapping, *guards]
 
 
-def _execution(config: RunConfig) -> Any:
+def execution_of(config: RunConfig) -> Any:
+    """How a configuration asks for a program to run."""
     if config.checked:
         return "checked"
     is_compared = config.execution == "native" and settings.COMPARE.read()

@@ -12,6 +12,7 @@ import pytest
 import tilewright.language as pl
 from tilewright import errors, ir, passes
 from tilewright.jit import CompiledProgram, compile_program
+from tilewright.jit.kernels import InterpretedKernel
 from tilewright.passes import pipeline
 from tilewright.runtime import RunConfig
 
@@ -83,6 +84,25 @@ def test_arrays_that_do_not_fit_are_refused_alike(scaled: CompiledProgram) -> No
 def test_a_config_may_come_with_the_call(scaled: CompiledProgram) -> None:
     np.testing.assert_array_equal(scaled(X, 3.0, config=RunConfig(device_id=3)), X * 3)
     np.testing.assert_array_equal(scaled(X, 3.0, config=RunConfig(checked=True)), X * 3)
+
+
+@pytest.mark.parametrize("execution", ["interpret", "checked", "compare"])
+def test_a_call_may_ask_how_the_program_runs(
+    execution: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaled: Any = ir.compile(Scaled)
+    interpreted: list[str] = []
+    run = InterpretedKernel.run
+
+    def spy(self: InterpretedKernel, *args: Any) -> Any:
+        interpreted.append(self.entry)
+        return run(self, *args)
+
+    monkeypatch.setattr(InterpretedKernel, "run", spy)
+    scaled(X, 3.0)
+    assert not interpreted
+    np.testing.assert_array_equal(scaled(X, 3.0, config=RunConfig(execution=execution)), X * 3)
+    assert interpreted == ["main"]
 
 
 @pytest.mark.torch
