@@ -10,8 +10,7 @@
 4. each scalar, in parameter order (`encode_scalar` says how).
 
 Pointers are aligned to the element and no further. Two tensors overlap only where the manifest
-allows it. The kernel returns `Fault.OK` or the fault code it also wrote to the context. Whoever
-emits kernels and whoever calls them take every offset from this file.
+allows it. The kernel returns `Fault.OK` or the fault code it also wrote. Offsets are those here.
 """
 
 from __future__ import annotations
@@ -450,8 +449,8 @@ def fault_name(status: int) -> str:
 class ExternalKernel:
     """Function `function` of the C++ file `source`; `params` are the C++ types of its parameters.
 
-    A kernel refers to it by an undefined symbol. `contents` is the digest of the sources that it
-    was built from, `library` the key of what was built, `cube` the other side of a mixed kernel.
+    `contents` is the digest of what it was built from, `library` the key of what was built, `cube`
+    the other side of a mixed kernel, `shares` the parameters of each side, empty for all.
     """
 
     function: str
@@ -461,12 +460,13 @@ class ExternalKernel:
     contents: str = ""
     library: str = ""
     cube: ExternalKernel | None = None
+    shares: tuple[tuple[int, ...], ...] = ()
 
     @staticmethod
     def from_json(data: Sequence[Any]) -> ExternalKernel:
         """The inverse of `dataclasses.astuple`."""
-        function, source, params, folders, *built, cube = data
-        built.append(cube and ExternalKernel.from_json(cube))
+        function, source, params, folders, *built, cube, shares = data
+        built += cube and ExternalKernel.from_json(cube), tuple([tuple(each) for each in shares])
         return ExternalKernel(function, source, tuple(params), tuple(folders), *built)
 
 

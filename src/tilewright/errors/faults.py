@@ -140,6 +140,10 @@ class CancelledError(KeyboardInterrupt):
 
 
 _SIDES = "every side has ended or waits: side {0}, where 0 is the cube core and 1 + n lane n,"
+_ALONE = (
+    "a C++ kernel has no other side: it needs core_type='mixed', or a kernel of the other core "
+    "that is called next to it in a pl.FunctionType.Group or pl.cluster()"
+)
 FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "INDEX_OUT_OF_BOUNDS": (
         IndexOutOfBounds,
@@ -154,7 +158,7 @@ FAULT_ERRORS: Mapping[str, tuple[type[KernelFault], str]] = {
     "ASSERTION": (KernelFault, "an assertion of the kernel does not hold"),
     "DEADLOCK": (Deadlock, "every participant waits for another one"),
     "RING_OVERFLOW": (KernelFault, "a ring between participants is full"),
-    "NO_OTHER_SIDE": (Deadlock, "a C++ kernel has no other side; core_type='mixed' gives it one"),
+    "NO_OTHER_SIDE": (Deadlock, _ALONE),
     "SIDES_PUSH": (Deadlock, f"{_SIDES} for a free slot in pipe {{1}}, which has {{2}}"),
     "SIDES_POP": (Deadlock, f"{_SIDES} for a tile in pipe {{1}}"),
     "SIDES_EVENT": (Deadlock, f"{_SIDES} for event {{1}}"),

@@ -41,6 +41,7 @@ from tilewright.ir.enums import ParamDirection
 from tilewright.ir.stops import Stop
 from tilewright.ir.types import BufferType, ScalarType, ShapedType
 from tilewright.ops.facts import Facts
+from tilewright.ops.pair_sides import pair_sides
 from tilewright.ops.participant import participant, running_as
 from tilewright.source import Span
 
@@ -75,6 +76,7 @@ class Interpreter:
         run_ranks: RunRanks | None = None,
         stops: Sequence[Stop] = (),
     ) -> None:
+        program = pair_sides(program)
         self.program = program
         self.seed = seed
         self.ranks = ranks

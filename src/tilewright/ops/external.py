@@ -52,15 +52,18 @@ def kernel(
     source: str,
     include_dirs: tuple[str, ...] = (),
     places: tuple[int, ...] = (),
-    cube: str = "",
+    cube: tuple[Any, ...] = (),
+    shares: tuple[tuple[int, ...], ...] = (),
+    first: int = 0,
     lanes: int = 1,
 ) -> Any:
     """Calls C++ function `function` of file `source`; gives the new version of each of `written`.
 
     Its parameter `places[k]` is entry k of `written`, followed by `read`: tensors, tiles and
-    scalars. It is called for each of `lanes` lanes. With a file `cube` these are the vector side of
-    a mixed kernel: the function of that name in `cube` is the other side, and they can wait for
-    each other.
+    scalars. It is called for each of `lanes` lanes. With `cube`, the function, source and folders
+    of another kernel, these are the vector side of a mixed kernel and `cube` is its cube side:
+    they can wait for each other, and side `first` begins. `shares` are the numbers of the
+    parameters that the cube and the vector side take; empty when both take all.
     """
     ...
 
@@ -74,7 +77,9 @@ def kernel_type(
     source: str,
     include_dirs: tuple[str, ...],
     places: tuple[int, ...],
-    cube: str,
+    cube: tuple[Any, ...],
+    shares: tuple[tuple[int, ...], ...],
+    first: int,
     lanes: int,
 ) -> tuple[Type, ...]:
     return tuple(value.type for value in written)
@@ -89,7 +94,9 @@ def on_buffers(
     source: str,
     include_dirs: tuple[str, ...] = (),
     places: tuple[int, ...] = (),
-    cube: str = "",
+    cube: tuple[Any, ...] = (),
+    shares: tuple[tuple[int, ...], ...] = (),
+    first: int = 0,
     lanes: int = 1,
 ) -> None:
     """`external.kernel` on buffers and scalars: `written` and `read` share no memory."""
@@ -104,7 +111,9 @@ def on_buffers_type(
     source: str,
     include_dirs: tuple[str, ...],
     places: tuple[int, ...],
-    cube: str,
+    cube: tuple[Any, ...],
+    shares: tuple[tuple[int, ...], ...],
+    first: int,
     lanes: int,
 ) -> None: ...
 
@@ -119,7 +128,7 @@ def arguments(operation: Operation) -> list[tuple[Value, bool]]:
 
 def around(operation: Operation) -> tuple[int, ...]:
     """The words after those of the parameters: lane, lanes, side, sides; see `tw_word`."""
-    return (0, operation.attrs["lanes"], 0, 0)
+    return (0, operation.attrs["lanes"], operation.attrs["first"], 0)
 
 
 def external_kernel(operation: Operation) -> ExternalKernel:
@@ -127,7 +136,12 @@ def external_kernel(operation: Operation) -> ExternalKernel:
     params = tuple([_cpp_type(value.type, written) for value, written in arguments(operation)])
     a = operation.attrs
     one = ExternalKernel(a["function"], a["source"], params, a["include_dirs"])
-    return replace(one, cube=replace(one, source=a["cube"])) if a["cube"] else one
+    if not a["cube"]:
+        return one
+    function, source, folders = a["cube"]
+    taken: Sequence[int] = a["shares"][0] if a["shares"] else range(len(params))
+    cube = ExternalKernel(function, source, tuple([params[place] for place in taken]), folders)
+    return replace(one, cube=cube, shares=a["shares"])
 
 
 def _cpp_type(type_: Type, is_written: bool) -> str:
@@ -156,12 +170,15 @@ def kernel_of(function: Function) -> dict[str, Any]:
     written = [k for k, way in enumerate(function.directions) if way is not ParamDirection.In]
     read = [k for k, way in enumerate(function.directions) if way is ParamDirection.In]
     attrs = function.attrs
+    name, folders = attrs.get("external_name", function.name), tuple(attrs.get("include_dirs", ()))
     sources = attrs["external_source"], attrs.get("vector_source")
     return {
-        "function": attrs.get("external_name", function.name),
+        "function": name,
         "source": sources[1] or sources[0],
-        "include_dirs": tuple(attrs.get("include_dirs", ())),
+        "include_dirs": folders,
         "places": (*written, *read),
-        "cube": sources[0] if sources[1] else "",
+        "cube": (name, sources[0], folders) if sources[1] else (),
+        "shares": (),
+        "first": 0,
         "lanes": VECTOR_LANES if attrs.get("vector_lanes") else 1,
     }

@@ -38,6 +38,7 @@ from tilewright.ir.types import ShapedType
 from tilewright.ops import control, external, memory, pipe
 from tilewright.ops.cast import cast
 from tilewright.ops.extents import constant_of, expr_of
+from tilewright.ops.pair_sides import pair_sides
 from tilewright.passes import sides
 from tilewright.passes.cores import BLOCKS, REPLACED, Around, Loops, crossing
 from tilewright.passes.drop_carries import without_carries
@@ -294,5 +295,6 @@ def inline_function(program: Program, function: Function) -> Function:
 
 def inline_calls(program: Program, entry: str) -> Program:
     """A program of one function: `entry` with everything that it calls inside it."""
+    program = pair_sides(program)
     inlined = without_carries(inline_function(program, program[entry]))
     return finish_program(program.name, {entry: inlined})

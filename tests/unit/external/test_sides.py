@@ -110,7 +110,7 @@ def test_what_ends_one_side_ends_all_and_is_named(
 
 
 def test_one_side_alone_is_told_that_it_is(sources: tuple[str, str]) -> None:
-    with pytest.raises(errors.Deadlock, match="no other side; core_type='mixed' gives it one"):
+    with pytest.raises(errors.Deadlock, match="no other side: it needs core_type='mixed'"):
         run(ExternalKernel("f", sources[0], PARAMS), (FP32, FP32, INT64), (0, 1, 0, 0),
             (np.zeros((1, 4), F32), np.zeros((1, 4), F32), 2))  # fmt: skip
 

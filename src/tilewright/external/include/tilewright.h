@@ -28,6 +28,8 @@
  *
  * The sides of a mixed kernel, its cube core and its vector lanes, take turns: one runs until it
  * ends, or waits for another one; the cube core is the first. They talk through their tw::Context.
+ * A call of a cube and one of a vector kernel, next to each other in a group or cluster, are such
+ * sides, too; the one that is called first begins.
  */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H

@@ -20,7 +20,9 @@ class Sides : public tw_sides {
   public:
     using Body = std::function<int32_t(int64_t side, tw_ctx *ctx)>;
 
-    Sides(int64_t lanes, tw_ctx *ctx) : tw_sides(functions()), ctx_(ctx), sides_(1 + lanes) {
+    /* For the cube core and `lanes` lanes; side `first` is the one that begins. */
+    Sides(int64_t lanes, int64_t first, tw_ctx *ctx)
+        : tw_sides(functions()), ctx_(ctx), sides_(1 + lanes), turn_(first) {
         for (Side &side : sides_) {
             side.ctx = *ctx;
             side.ctx.cancel = &stop_;
@@ -69,7 +71,7 @@ class Sides : public tw_sides {
     std::vector<Side> sides_;
     std::mutex lock_;
     std::condition_variable passed_;
-    int64_t turn_ = 0; /* who runs; the number of sides when all have ended */
+    int64_t turn_; /* who runs; the number of sides when all have ended */
     int32_t stop_ = 0, status_ = TW_OK;
     tw_ctx failed_;
     std::map<std::tuple<bool, int64_t, int64_t>, Ring> rings_; /* to a lane?, pipe, lane */
@@ -249,17 +251,31 @@ class Sides : public tw_sides {
     }
 };
 
-/* The entry of a mixed kernel: `vector` is its vector side, `cube` the entry of the other one. */
-template <std::size_t N, class F>
-int32_t enter_sides(const uint64_t *args, tw_ctx *ctx, tw_side_entry *cube, F vector) {
-    Sides sides(int64_t(args[N + TW_LANES]), ctx);
+/* The arguments I of N with the words for one side, in `words`. */
+template <std::size_t N, std::size_t... I>
+const uint64_t *share(const uint64_t *args, std::index_sequence<I...>, int64_t side,
+                      tw_sides *sides, uint64_t *words) {
+    const uint64_t given[] = {args[I]..., 0};
+    uint64_t *around = words + sizeof...(I);
+    std::memcpy(words, given, sizeof given);
+    std::memcpy(around, args + N, TW_WORDS * sizeof *words);
+    around[TW_LANE] = side ? uint64_t(side - 1) : 0;
+    around[TW_SIDE] = uint64_t(side);
+    around[TW_SIDES] = reinterpret_cast<uint64_t>(sides);
+    return words;
+}
+
+/* The entry of a mixed kernel: `vector` is its vector side, `cube` the entry of the other one; they
+ * take the arguments C and V. The word of the side says which one begins. */
+template <std::size_t N, class C, class V, class F>
+int32_t enter_sides(const uint64_t *args, tw_ctx *ctx, tw_side_entry *cube, C of_cube, V of_vector,
+                    F vector) {
+    const int64_t lanes = int64_t(args[N + TW_LANES]), first = int64_t(args[N + TW_SIDE]);
+    Sides sides(lanes, first, ctx);
     return sides.run([&](int64_t side, tw_ctx *own) {
         uint64_t words[N + TW_WORDS];
-        std::memcpy(words, args, sizeof words);
-        words[N + TW_LANE] = side ? uint64_t(side - 1) : 0;
-        words[N + TW_SIDE] = uint64_t(side);
-        words[N + TW_SIDES] = reinterpret_cast<uint64_t>(static_cast<tw_sides *>(&sides));
-        return side ? vector(words, own) : cube(words, own);
+        return side ? vector(share<N>(args, of_vector, side, &sides, words), own)
+                    : cube(share<N>(args, of_cube, side, &sides, words), own);
     });
 }
 
