@@ -27,6 +27,7 @@ from tilewright.passes.context import (
     PassContext,
 )
 from tilewright.passes.instruments import Instrument
+from tilewright.passes.lost_writes import find_lost_writes
 from tilewright.source import Span
 
 INPUT = "pipeline_input"
@@ -162,12 +163,22 @@ def watchers() -> list[Instrument]:
 
 @checks(DiagnosticCheck.OutParamWriteDropped)
 def find_dropped_writes(function: Function) -> Iterator[Diagnostic]:
-    """Assignments that rebind the name of an output to a value which does not come from it."""
+    """Assignments that rebind the name of an output to a value which does not come from it, and
+    writes into copies of one."""
     directions = dict(zip(function.params, function.directions))
     owners = _owners(function.body)
     for param, value, span in function.rebound:
         if not _comes_from(value, param, owners):
             yield _dropped(function, param.name, directions[param], span)
+    for param, write in find_lost_writes(function):
+        yield Diagnostic(
+            DiagnosticCheck.OutParamWriteDropped,
+            f"Writing into {directions[param].name} parameter '{param.name}' in function "
+            f"'{function.name}' under another shape writes a copy that nothing reads — the "
+            f"caller's buffer is never written. Write into pl.tensor.view({param.name}, <shape>), "
+            f"or put the copy back with '{param.name}[:] = <expr>'.",
+            write.span,
+        )
 
 
 def _dropped(

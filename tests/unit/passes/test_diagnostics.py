@@ -97,6 +97,45 @@ def test_a_dropped_write_is_reported_once(said: Any) -> None:
     assert said(kernel("o = pl.exp(x)"), disabled_diagnostics=off) == []
 
 
+COPY = "r = pl.reshape(o, [64, 16])"
+TAIL = "o[:] = x"
+
+
+@pytest.mark.parametrize("made", ["pl.reshape", "pl.tensor.reshape"])
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["r[:] = pl.reshape(x, [64, 16])"], 4),
+        (["r = pl.assemble(r, pl.reshape(x, [64, 16]), [0, 0])"], 4),
+        (["r[0:1, :] = x[0:1, 0:16]", "r[2:3, :] = x[0:1, 0:16]"], 5),
+        (["for i in pl.range(4):", "    r[i : i + 1, :] = x[0:1, 0:16]"], 5),
+        (["if n > 2:", "    r[:] = pl.reshape(x, [64, 16])"], 5),
+        (["r[:] = pl.exp(r)", "r[0:1, :] = x[0:1, 0:16]"], 5),
+    ],
+)
+def test_a_write_into_a_reshaped_output_that_is_lost_is_reported(
+    made: str, lines: list[str], line: int, said: Any
+) -> None:
+    copy = COPY.replace("pl.reshape", made)
+    found = said(kernel(copy, *lines, TAIL, head=f"{HEAD}, n: pl.Scalar[pl.INT64]"))
+    found = [each for each in found if "OutParamWriteDropped" in each]
+    assert len(found) == 1 and f"k.py:{line}:" in found[0]
+    assert "pl.tensor.view(o, <shape>)" in found[0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [COPY, "r[:] = pl.reshape(x, [64, 16])", "o[:] = pl.reshape(r, [16, 64])"],
+        [COPY, "o[:] = x", "t = pl.exp(r)", "o[:] = pl.reshape(t, [16, 64])"],
+        ["r = pl.tensor.view(o, [64, 16])", "r[:] = pl.reshape(x, [64, 16])"],
+        [COPY, "for i in pl.range(4):", "    r[i : i + 1, :] = x[0:1, 0:16]", "return r"],
+    ],
+)
+def test_one_that_is_read_or_reaches_the_output_is_not(lines: list[str], said: Any) -> None:
+    assert not [found for found in said(kernel(*lines)) if "OutParamWriteDropped" in found]
+
+
 def test_a_traced_kernel_may_leave_values_unused(capfd: pytest.CaptureFixture[str]) -> None:
     import tilewright.nki.language as nl
     from tilewright import nki
