@@ -304,6 +304,28 @@ def test_what_is_no_program_is_not_compiled() -> None:
         ir.compile(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"platform": "a5sim", "backend_type": BackendType.Ascend910B}, "platform='a5sim' is"),
+        ({"platform": "a2a3", "arch": BackendType.Ascend950}, "platform='a2a3' is"),
+        ({"platform": "a2a3", "execution_mode": ExecutionMode.SIMULATOR}, "platform='a2a3' is"),
+        ({"arch": BackendType.Ascend950, "backend_type": BackendType.Ascend910B}, "backend_type="),
+    ],
+)
+def test_p001_options_that_contradict_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"and {message}.*give one of them"):
+        RunConfig(**given)
+
+
+def test_p001_a_copy_takes_the_target_that_it_is_given() -> None:
+    new = RunConfig(arch=BackendType.Ascend950)
+    assert new.replace(backend_type=BackendType.Ascend910B).platform == "a2a3sim"
+    assert new.replace(execution_mode=ExecutionMode.ONBOARD).platform == "a5"
+    assert RunConfig().replace(arch=BackendType.Ascend950).platform == "a5sim"
+
+
 def test_p001_the_warning_is_where_the_author_wrote_platform() -> None:
     f = pl.parse("@pl.function\ndef f(x: pl.Tensor[[8], pl.FP32]):\n    return pl.exp(x)\n")
     with pytest.warns(DeprecationWarning, match="backend_type") as caught:

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.abi import integer_range
 from tilewright.dtypes import BOOL, FP32, INDEX, INT64, DType
 from tilewright.errors import ParserTypeError
-from tilewright.ir.affine import Symbol, scaled_symbol
+from tilewright.ir.affine import Symbol, scaled_symbol, symbols
 from tilewright.ir.affine.expr import Expr, FloorDiv, Max, Min, Product
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
@@ -197,3 +197,16 @@ def extents_with(
             if parts is not None and parts[0] is symbol:
                 found.append((parts[1:], value, axis))
     return sorted(found, key=itemgetter(0))
+
+
+def how_to_know(symbol: Symbol, params: Iterable[Value]) -> str:
+    """The fix where no parameter has a symbol as an extent of its own."""
+    for param in params:
+        shape = param.type.shape if isinstance(param.type, ShapedType) else ()
+        for axis, extent in enumerate(shape):
+            if isinstance(extent, Expr) and symbol in symbols(extent):
+                return (
+                    f"'{param.name}' has it in the extent {extent} only: give a parameter the extent "
+                    f"{symbol.name} of its own, or compute it from {param.name}.shape[{axis}]."
+                )
+    return "It is known where a parameter has this dimension."

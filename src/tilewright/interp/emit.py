@@ -207,7 +207,8 @@ class Emitter:
                 self.symbols[symbol] = self.text.fresh("s")
                 self.text.line(f"{self.symbols[symbol]} = ({place} - {offset}) // {scale}")
         for dim, place in sites:
-            self.text.line(f"require_extent({place}, {self.expr(dim)}, {str(dim)!r})")
+            if all(symbol in self.symbols for symbol in symbols(dim)):
+                self.text.line(f"require_extent({place}, {self.expr(dim)}, {str(dim)!r})")
 
     def _symbolic_extents(self) -> list[tuple[Expr, str]]:
         found: list[tuple[Expr, str]] = []

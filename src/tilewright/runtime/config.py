@@ -150,6 +150,11 @@ class RunConfig:
         named = (self.backend_type, self.execution_mode)
         if self.platform is not None and PLATFORMS.get(self.platform) != named:
             backend, mode = resolve_platform(self.platform)
+            self._require_same("backend_type", backend, f"platform={self.platform!r}")
+            self._require_same("arch", backend, f"platform={self.platform!r}")
+            self._require_same("execution_mode", mode, f"platform={self.platform!r}")
+        if self.backend_type is not None:
+            self._require_same("arch", self.backend_type, f"backend_type={self.backend_type}")
         self.backend_type = self.backend_type or self.arch or backend
         self.execution_mode = self.execution_mode or mode
         self.target = (self.backend_type, self.execution_mode)
@@ -160,6 +165,12 @@ class RunConfig:
             given = getattr(self, name)
             if given is not None and not isinstance(given, kinds):
                 raise TypeError(f"{name} is {given!r}; a {kinds[0].__name__} is accepted")
+
+    def _require_same(self, name: str, wanted: Any, because: str) -> None:
+        """Raises ValueError where an option contradicts another one."""
+        given = getattr(self, name)
+        if given is not None and given is not wanted:
+            raise ValueError(f"{name} is {given}, and {because} is {wanted}; give one of them")
 
     def _check_ring(self, name: str, least: int) -> None:
         given: Any = getattr(self, name)
@@ -180,8 +191,9 @@ class RunConfig:
     def replace(self, **changes: Any) -> RunConfig:
         """A copy with other values for the named options."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        if "platform" not in changes:
-            given["platform"] = None
+        targets = {"backend_type": "arch", "arch": "backend_type"}
+        for name in ("platform", *(other for name, other in targets.items() if name in changes)):
+            given[name] = None
         return RunConfig(**{**given, **changes})
 
 

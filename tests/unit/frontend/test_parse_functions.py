@@ -292,6 +292,26 @@ def f(x: pl.Tensor[[n, 16], pl.FP32], n: pl.Scalar[pl.INDEX]) -> pl.Scalar[pl.IN
     assert execute(pl.parse(text), array(3, 16), 3) == 6
 
 
+@pytest.mark.parametrize("extent", ["n + M", "2 * M + n", "M // 2", "M * n"])
+def test_a_dimension_that_no_extent_determines_is_named_with_a_fix(extent: str) -> None:
+    text = f"""
+M = pl.dynamic("M")
+@pl.program
+class P:
+    @pl.function
+    def helper(self, x: pl.Tensor[[{extent}, 4], pl.FP32], n: pl.Scalar[pl.INDEX]) -> pl.INDEX:
+        return LAST
+    @pl.function
+    def main(self, x: pl.Tensor[[8, 4], pl.FP32], n: pl.Scalar[pl.INDEX]) -> pl.INDEX:
+        return self.helper(x, n)
+"""
+    with pytest.raises(UndefinedVariableError, match=r"'x' has it in the extent .* x\.shape\[0\]"):
+        pl.parse_program(text.replace("LAST", "M + 0"))
+    program = pl.parse_program(text.replace("LAST", "x.shape[0] + n"))
+    for execution in ("native", "interpret"):
+        assert ir.compile(program, execution=execution)(array(8, 4), 2) == 10
+
+
 @pytest.mark.parametrize("name", ["pl", "pld", "class", "1x", "a b", "ﬁ"])
 def test_a_dimension_needs_a_plain_name(name: str) -> None:
     with pytest.raises(ParserError, match="cannot name a dimension"):

@@ -36,7 +36,14 @@ from tilewright.frontend.parse.state import (
 )
 from tilewright.frontend.suggestions import did_you_mean
 from tilewright.frontend.surface import Word
-from tilewright.frontend.values import constant, emit_expr, extents_with, is_number, literal_of
+from tilewright.frontend.values import (
+    constant,
+    emit_expr,
+    extents_with,
+    how_to_know,
+    is_number,
+    literal_of,
+)
 from tilewright.ir.affine import Expr, Symbol
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import Effect
@@ -253,7 +260,7 @@ class FunctionParser(Evaluator):
         if not found:
             raise UndefinedVariableError(
                 f"The extent of dimension '{symbol.name}' is not known here",
-                hint="It is known where a parameter has this dimension.",
+                hint=how_to_know(symbol, self.state.params),
             )
         first, *others = [self._dimension(*place) for place in found]
         if any(same_dim(as_dim(first), as_dim(other)) is not True for other in others):
