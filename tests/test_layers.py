@@ -21,7 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 LAYERS = [
     {"garbage"},
-    {"dataclass", "late"},
+    {"dataclass", "kinds", "late"},
     {"archive", "choices", "dtypes", "errors", "hashes", "locks", "settings", "source", "target"},
     {"ir", "cache", "abi", "boundary"},
     {"ops", "external", "devices"},

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
+
+from tilewright.kinds import required
 
 E = TypeVar("E", bound=Enum)
 
@@ -20,14 +22,16 @@ __all__ = [
 
 
 class EnumSet(Generic[E]):
-    """A set of members of an enumeration, as settings take it."""
+    """A set of members of an enumeration, as settings take it; raises TypeError for others."""
+
+    kind: ClassVar[type[Enum]] = Enum
 
     def __init__(self, members: Iterable[E] = ()) -> None:
-        self._members = set(members)
+        self._members = required(set(members), [self.kind], f"{type(self).__name__} takes")
 
     def insert(self, member: E) -> None:
         """Adds `member`."""
-        self._members.add(member)
+        self._members.add(required(member, self.kind, f"{type(self).__name__} takes"))
 
     def remove(self, member: E) -> None:
         """Takes `member` out; nothing happens when it is not in the set."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tilewright.dataclass import dataclass
 from tilewright.ir.enums import MemorySpace
@@ -24,6 +24,7 @@ class Memory:
     granule: int = 1
 
 
+@runtime_checkable
 class Model(Protocol):
     """A device: its name, its on-chip memories, and where their sizes come from."""
 

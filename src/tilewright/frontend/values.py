@@ -206,7 +206,7 @@ def how_to_know(symbol: Symbol, params: Iterable[Value]) -> str:
         for axis, extent in enumerate(shape):
             if isinstance(extent, Expr) and symbol in symbols(extent):
                 return (
-                    f"'{param.name}' has it in the extent {extent} only: give a parameter the extent "
-                    f"{symbol.name} of its own, or compute it from {param.name}.shape[{axis}]."
+                    f"'{param.name}' has it in the extent {extent} only: give a parameter the "
+                    f"extent {symbol.name}, or compute it from {param.name}.shape[{axis}]."
                 )
     return "It is known where a parameter has this dimension."

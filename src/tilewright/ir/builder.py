@@ -16,6 +16,7 @@ from tilewright.errors import (
 )
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.types import Type
+from tilewright.kinds import required
 from tilewright.source import Span
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def inferred_types(op: Operation) -> tuple[Type, ...]:
     op.opdef.require_choices(op.attrs)
     extra = {"regions": op.regions} if op.opdef.has_regions else {}
     return as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
+
+
+def require_operands(opdef: OpDef[..., Any], operands: tuple[Any, ...]) -> None:
+    """Raises TypeError for the first operand that is no entry of an operation."""
+    for entry in operands:
+        for given in cast("tuple[Any, ...]", entry) if isinstance(entry, tuple) else (entry,):
+            if given is not None:
+                required(given, Value, f"emit: an operand of {opdef.name} is")
 
 
 FINISH_HOOKS: list[Callable[[Program], None]] = []
@@ -126,6 +135,8 @@ class Builder:
         regions: tuple[Block, ...],
         span: Span | None,
     ) -> tuple[Type, ...]:
+        if not hasattr(opdef, "infer"):
+            raise TypeError(f"emit: opdef is {opdef!r}, not an OpDef such as ops.elementwise.add")
         if opdef.infer is None:
             raise InternalError(f"op {opdef.name} has no type rule")
         given_attrs = {**attrs, "regions": regions} if opdef.has_regions else attrs
@@ -135,6 +146,9 @@ class Builder:
         except TilewrightError as error:
             if error.span is None:
                 error.span = span
+            raise
+        except AttributeError:
+            require_operands(opdef, operands)
             raise
         return as_types(given)
 
@@ -161,7 +175,7 @@ class Builder:
     @contextmanager
     def inside(self, block: Block) -> Generator[Block]:
         """Emission goes to `block` for the duration."""
-        saved, self.block = self.block, block
+        saved, self.block = self.block, required(block, Block, "inside: block is")
         try:
             yield block
         finally:

@@ -13,6 +13,7 @@ import tilewright.ir as room
 from tilewright.ir.affine import Symbol
 from tilewright.ir.enums import Effect, FunctionType, Level, ParamDirection, Role
 from tilewright.ir.types import Type
+from tilewright.kinds import accepts
 from tilewright.source import SourceText, Span
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Printable:
 _formats: list[Callable[[str], str]] = []
 
 
+@accepts(callback=Callable | None)
 def register_format_callback(callback: Callable[[str], str] | None) -> None:
     """Has `str(node)` and `ir.python_print` hand their text to `callback`; None undoes it."""
     _formats[:] = [] if callback is None else [callback]
@@ -271,6 +273,7 @@ class Function(Printable):
         return f"<Function {self.name}>"
 
 
+@accepts(name=str, functions=Mapping)
 class Program(Printable):
     """Functions by name, in dependency order (callees first)."""
 

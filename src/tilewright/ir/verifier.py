@@ -12,6 +12,7 @@ from tilewright.ir.builder import inferred_types
 from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import FunctionType, Level, ParamDirection
 from tilewright.ir.types import ArrayType, Dim, TileType, Type
+from tilewright.kinds import accepts
 
 
 class IRProperty(Enum):
@@ -37,6 +38,8 @@ class IRProperty(Enum):
 
 class IRPropertySet(EnumSet[IRProperty]):
     """A set of properties, as `verify_properties` takes it."""
+
+    kind = IRProperty
 
 
 DEFAULT_PROPERTIES = IRPropertySet(set(IRProperty) - {IRProperty.InOutUseValid})
@@ -174,6 +177,7 @@ def agrees(value: Value, type_: object) -> bool:
     return same and getattr(given, "dtype", None) == getattr(type_, "dtype", None)
 
 
+@accepts(program=Program, properties=IRPropertySet)
 def verify(program: Program, properties: IRPropertySet = STRUCTURE) -> Program:
     """`program` itself; raises VerificationError at the first thing that does not hold.
 

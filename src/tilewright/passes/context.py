@@ -9,11 +9,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from tilewright import settings
-from tilewright.choices import EnumSet
+from tilewright.choices import EnumSet, MemoryPlanner, RuntimeKind
 from tilewright.dataclass import dataclass
+from tilewright.kinds import required
 
 if TYPE_CHECKING:
-    from tilewright.passes.instruments import Instrument
+    from tilewright.ir.core import Program
 
 
 class DiagnosticCheck(Enum):
@@ -58,6 +59,23 @@ class VerificationLevel(Enum):
 class DiagnosticCheckSet(EnumSet[DiagnosticCheck]):
     """A set of checks, as `disabled_diagnostics` takes it."""
 
+    kind = DiagnosticCheck
+
+
+class Instrument:
+    """Sees every program before and after every pass; override what you need."""
+
+    name = "instrument"
+
+    def before_pass(self, pass_name: str, program: Program) -> None:
+        """Called with the program a pass is about to get."""
+
+    def after_pass(self, pass_name: str, program: Program) -> None:
+        """Called with the program a pass gave."""
+
+    def after_pipeline(self, program: Program) -> None:
+        """Called with the program that the last pass gave."""
+
 
 DEFAULT_DISABLED = DiagnosticCheckSet([DiagnosticCheck.UnusedControlFlowResult])
 """What is switched off where nothing is said."""
@@ -101,6 +119,9 @@ class PassContext:
     runtime: Any = None
 
     def __post_init__(self) -> None:
+        required(self.instruments, [Instrument], "PassContext: instruments is")
+        required(self.memory_planner, MemoryPlanner | None, "PassContext: memory_planner is")
+        required(self.runtime, RuntimeKind | None, "PassContext: runtime is")
         for name in DIAGNOSTIC_SETTINGS:
             setattr(self, name, diagnostic_setting(name, getattr(self, name)))
 

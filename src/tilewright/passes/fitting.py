@@ -22,6 +22,7 @@ from tilewright.ir.core import Block, Function, Operation, Program, Value
 from tilewright.ir.enums import MemorySpace
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.types import ShapedType, TileType
+from tilewright.kinds import accepts
 from tilewright.ops import control, elementwise, shape
 from tilewright.ops.view import view
 from tilewright.source import Span
@@ -101,6 +102,7 @@ class Fit:
         return "\n".join([*lines, f"  sizes are from: {self.source}"])
 
 
+@accepts(program=Program, device=Model | str)
 def fit(program: Program, device: Model | str) -> Fit:
     """How `program` uses the memories of `device` (a model, or the name of one).
 

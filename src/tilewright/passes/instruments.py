@@ -11,27 +11,13 @@ import tilewright.ir as room
 from tilewright.errors import VerificationError
 from tilewright.ir.core import Program
 from tilewright.ir.verifier import verify
-from tilewright.passes.context import VerificationLevel
-
-
-class Instrument:
-    """Sees every program before and after every pass; override what you need."""
-
-    name = "instrument"
-
-    def before_pass(self, pass_name: str, program: Program) -> None:
-        """Called with the program a pass is about to get."""
-
-    def after_pass(self, pass_name: str, program: Program) -> None:
-        """Called with the program a pass gave."""
-
-    def after_pipeline(self, program: Program) -> None:
-        """Called with the program that the last pass gave."""
-
+from tilewright.kinds import accepts
+from tilewright.passes.context import Instrument, VerificationLevel
 
 PassCallback = Callable[[str, Program], None]
 
 
+@accepts(before_pass=Callable | None, after_pass=Callable | None, name=str)
 class CallbackInstrument(Instrument):
     """Calls `before_pass(name, program)` and `after_pass(name, program)`, where they are given."""
 
@@ -62,6 +48,7 @@ class VerificationMode(Enum):
     BEFORE_AND_AFTER = "before_and_after"
 
 
+@accepts(mode=VerificationMode, level=VerificationLevel)
 class VerificationInstrument(Instrument):
     """Verifies the programs that passes get or give; at level ROUNDTRIP their text, too."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 from tilewright.choices import OptimizationStrategy
 from tilewright.errors import VerificationError
@@ -11,16 +10,8 @@ from tilewright.ir.core import Function, Program
 from tilewright.ir.rewrite import map_functions
 from tilewright.ir.verifier import DEFAULT_PROPERTIES, IRPropertySet, verify
 from tilewright.ir.verifier import IRProperty as IRProperty
+from tilewright.kinds import accepts, required
 from tilewright.passes import pipeline
-
-Node = TypeVar("Node", Program, Function)
-
-
-def required(given: Any, kind: type[Node], what: str) -> Node:
-    """`given`, which `what` says the part of; raises TypeError unless it is of a kind."""
-    if not isinstance(given, kind):
-        raise TypeError(f"{what} {given!r}, not a {kind.__name__}")
-    return given
 
 
 class Pass:
@@ -42,11 +33,13 @@ class Pass:
         return f"<pass {self.__name__}>"
 
 
+@accepts(change=Callable, name=str)
 def create_program_pass(change: Callable[[Program], Program], name: str = "") -> Pass:
     """A pass that changes whole programs; without `name` it is called as `change` is."""
     return Pass(change, name or change.__name__)
 
 
+@accepts(change=Callable, name=str)
 def create_function_pass(change: Callable[[Function], Function], name: str = "") -> Pass:
     """A pass that changes each function on its own; callees are changed before their callers."""
     title = name or change.__name__
@@ -57,6 +50,7 @@ def create_function_pass(change: Callable[[Function], Function], name: str = "")
     return Pass(lambda program: map_functions(program, checked), title)
 
 
+@accepts(properties=IRPropertySet, program=Program, name=str)
 def verify_properties(properties: IRPropertySet, program: Program, name: str = "") -> None:
     """Raises VerificationError for the first of `properties` that a program does not satisfy.
 
@@ -70,6 +64,7 @@ def verify_properties(properties: IRPropertySet, program: Program, name: str = "
         raise
 
 
+@accepts(properties=IRPropertySet)
 def run_verifier(properties: IRPropertySet = DEFAULT_PROPERTIES) -> Pass:
     """A pass that gives its program as it is; it raises VerificationError, as
     `verify_properties` does."""
@@ -94,6 +89,7 @@ class PassPipeline:
         return pipeline.run_watched(self.passes, required(program, Program, "run takes"))
 
 
+@accepts(strategy=OptimizationStrategy)
 class PassManager:
     """The pipeline as an object: `PassManager.get_strategy(...).run_passes(program)`."""
 

@@ -292,6 +292,36 @@ def f(x: pl.Tensor[[n, 16], pl.FP32], n: pl.Scalar[pl.INDEX]) -> pl.Scalar[pl.IN
     assert execute(pl.parse(text), array(3, 16), 3) == 6
 
 
+ZERO = 0
+
+
+def test_a_divisor_that_is_zero_for_certain_is_refused_at_the_caret() -> None:
+    def quotients(x: pl.Tensor[[8], pl.INT32], n: pl.INDEX, m: pl.INT32):  # type: ignore[no-untyped-def]
+        none = 4 - 4
+        a = n // 0
+        b = n % ZERO
+        c = m % (ZERO * 3)
+        d = x // none
+        e = n / (2 * none)
+        return a, b, c, d, e
+
+    with pytest.raises(InvalidOperationError, match="'//': an integer is divided by 0") as caught:
+        pl.function(quotients)
+    every = [caught.value, *caught.value.also]
+    first = quotients.__code__.co_firstlineno
+    lines = [each.span.line - first for each in every if each.span is not None]
+    assert lines == [2, 3, 4, 5, 6] and caught.value.span is not None
+    assert caught.value.span.col == 18
+
+
+def test_a_divisor_that_run_time_brings_may_be_zero() -> None:
+    @pl.function
+    def f(n: pl.INDEX, x: pl.FP32) -> tuple[pl.INDEX, pl.INDEX, pl.FP32]:
+        return 7 // n, 7 % n, x / 0.0
+
+    assert execute(f, 0, 1.0) == (0, 0, np.inf)
+
+
 @pytest.mark.parametrize("extent", ["n + M", "2 * M + n", "M // 2", "M * n"])
 def test_a_dimension_that_no_extent_determines_is_named_with_a_fix(extent: str) -> None:
     text = f"""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from tilewright.dtypes import BOOL
-from tilewright.errors import ParserTypeError, UnsupportedFeatureError
+from tilewright.dtypes import BOOL, DType
+from tilewright.errors import InvalidOperationError, ParserTypeError, UnsupportedFeatureError
 from tilewright.frontend.operations import emit_call
 from tilewright.frontend.values import constant, dtype_of, is_number, is_scalar, unify
 from tilewright.ir.core import Value
@@ -16,6 +16,8 @@ from tilewright.ir.opdef import OPS, OpDef
 from tilewright.ir.types import ShapedType
 from tilewright.ops import arith
 from tilewright.ops.adapt import paired
+from tilewright.ops.extents import as_dim
+from tilewright.source import Span
 
 Word = OpDef[..., Value]
 
@@ -69,6 +71,26 @@ def emit_binary(op: ast.operator, left: Any, right: Any) -> Value:
         return _emit_shaped(_SHAPED_BINARY[kind], left, right)
     _require_scalars(f"'{_SYMBOLS[kind]}'", left, right)
     return _SCALAR_BINARY[kind](*unify(left, right))
+
+
+def require_divisor(op: ast.operator, left: Any, right: Any, span: Span) -> None:
+    """Raises InvalidOperationError where an integer is divided by what is 0 for certain."""
+    if not isinstance(op, (ast.Div, ast.FloorDiv, ast.Mod)):
+        return
+    if _is_integer(left) and _is_integer(right) and not is_shaped(right) and as_dim(right) == 0:
+        raise InvalidOperationError(
+            f"'{_SYMBOLS[type(op)]}': an integer is divided by 0",
+            span,
+            "Only a divisor that run time brings may be 0; then the result is 0.",
+        )
+
+
+def _is_integer(given: Any) -> bool:
+    """True for an integer, for a scalar of some, and for a tensor or tile of some."""
+    if isinstance(given, Value):
+        dtype = getattr(given.type, "dtype", None)
+        return isinstance(dtype, DType) and dtype.is_int()
+    return isinstance(given, int)
 
 
 _SYMBOLS: Mapping[type[ast.AST], str] = {

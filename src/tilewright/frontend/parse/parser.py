@@ -328,6 +328,8 @@ class FunctionParser(Evaluator):
     def binary(self, node: ast.BinOp, left: Any, right: Any) -> Any:
         left, right = self.as_printed(left, right)
         if _symbolic(left) or _symbolic(right):
+            if not self.state.is_text:  # what passes leave of a program may divide by 0
+                operators.require_divisor(node.op, left, right, self.span(node.right))
             return self.emitted(node, operators.emit_binary, node.op, left, right)
         return super().binary(node, left, right)
 

@@ -21,6 +21,7 @@ from tilewright.ir.printing.comments import Comments
 from tilewright.ir.printing.expressions import render_enum, render_text
 from tilewright.ir.printing.printer import Printer
 from tilewright.ir.types import Type, render_type
+from tilewright.kinds import accepts
 
 MODULE = "tilewright.language"
 MakePrinter = Callable[..., Printer]
@@ -61,6 +62,7 @@ def text_of(node: Any, prefix: str, concise: bool, explicit_layout: bool = False
             raise TypeError(f"cannot print a {type(node).__name__}")
 
 
+@accepts(type_=Type, prefix=str)
 def python_print_type(type_: Type, prefix: str = "pl") -> str:
     """A type as the annotation that gives it."""
     return render_type(type_, prefix)
