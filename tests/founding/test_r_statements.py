@@ -235,6 +235,7 @@ def test_r_035_bounds_are_integers(bounds: str, says: str) -> None:
     [
         ("for i in pl.range(4, foo=3)", "pl.range has no argument 'foo'"),
         ("for i in pl.spmd(4, block=3)", "pl.spmd has no argument 'block'"),
+        ("for i in pl.loop.lanes(4, foo=3)", "pl.loop.lanes has no argument 'foo'"),
         ("for i in pl.spmd(0)", "core_num is 0; a positive count is accepted"),
         ("for i in pl.spmd(core_num=-1)", "core_num is -1; a positive count is accepted"),
         ("for i in pl.split_aiv(3, mode=pl.SplitMode.NONE)", "n is 3; 2, the number of"),

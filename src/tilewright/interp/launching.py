@@ -30,12 +30,12 @@ from tilewright.interp.support import NAMESPACE
 from tilewright.interp.task_regions import symbol_names
 from tilewright.interp.tasks import NotingEmitter, emit_task, used_values
 from tilewright.ir.core import Block, Function, Operation, Value
-from tilewright.ir.enums import AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
+from tilewright.ir.enums import CORES, AtomicType, Effect, ForKind, FunctionType, Level, ScopeMode
 from tilewright.ir.types import DistributedTensorType, ShapedType
 from tilewright.ops import control, creation, memory, shape, task
 from tilewright.ops.control import tied_pairs
 from tilewright.ops.extents import DIM_OPS
-from tilewright.ops.facts import CORES, is_host_collective
+from tilewright.ops.facts import is_host_collective
 from tilewright.ops.regions import region as window_of
 from tilewright.ops.view import view
 

@@ -38,6 +38,10 @@ class FunctionType(Enum):
     Graph = "Graph"
 
 
+CORES = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
+"""The types of functions that run on a core."""
+
+
 class Level(Enum):
     """Hierarchy level at which a function or scope runs."""
 

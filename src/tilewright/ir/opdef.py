@@ -8,8 +8,6 @@ from enum import Enum, EnumMeta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-import numpy as np
-
 import tilewright
 from tilewright.dataclass import dataclass
 from tilewright.errors import ArgumentTypeMismatch
@@ -23,7 +21,7 @@ R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _CHOICES: dict[str, tuple[type, ...]] = {
-    "bool": (bool, int, np.bool_),
+    "bool": (bool,),
     **{name: (each,) for name, each in vars(enums).items() if isinstance(each, EnumMeta)},
 }
 OPS: dict[str, OpDef[..., Any]] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from keyword import iskeyword
 from typing import Any, cast
 
 import msgpack
@@ -205,6 +206,13 @@ class _Reader:
         """The fields of a record, each of its annotated type."""
         return [self.typed(*pair) for pair in zip(parts, hints_of(kind).values(), strict=True)]
 
+    def name(self, data: Any) -> str:
+        """A name that a value or an extent can have in Python text; a value may have none."""
+        found = self.typed(data, str)
+        if found and (not found.isidentifier() or iskeyword(found)):
+            raise SerializationError(f"damaged bytes: {found!r} is no name")
+        return found
+
     def read_span(self, *parts: Any) -> Span:
         return Span(*self.fields(Span, parts))
 
@@ -226,12 +234,12 @@ class _Reader:
 
     def read_symbol(self, number: int, name: str, lo: Any, hi: Any) -> Symbol:
         bounds = self.typed(lo, Bound), self.typed(hi, Bound)
-        self.nodes[number] = symbol = Symbol(self.typed(name, str), *bounds)
+        self.nodes[number] = symbol = Symbol(self.name(name), *bounds)
         return symbol
 
     def read_value(self, number: int, name: str, type_: Any, symbol: Any) -> Value:
         kind = self.typed(type_, types.Type)
-        self.nodes[number] = value = Value(kind, self.typed(name, str))
+        self.nodes[number] = value = Value(kind, self.name(name))
         if symbol is not None:
             value.bind_symbol(self.typed(symbol, Symbol))
         return value

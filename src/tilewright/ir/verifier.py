@@ -10,7 +10,7 @@ from tilewright.choices import EnumSet
 from tilewright.errors import TilewrightError, VerificationError
 from tilewright.ir.builder import inferred_types
 from tilewright.ir.core import Block, Function, Operation, Program, Value
-from tilewright.ir.enums import FunctionType, Level, ParamDirection
+from tilewright.ir.enums import CORES, Level, ParamDirection
 from tilewright.ir.types import ArrayType, Dim, TileType, Type
 from tilewright.kinds import accepts
 
@@ -209,7 +209,7 @@ def _refuse(function: Function, text: str, op: Operation | None = None) -> NoRet
 
 def require_flat_tasks(function: Function) -> None:
     """Raises VerificationError for a core-group scope in another one, or in a kernel."""
-    inside = function.func_type in (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
+    inside = function.func_type in CORES
     _require_flat(function, function.body, inside)
 
 

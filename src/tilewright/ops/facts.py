@@ -18,7 +18,6 @@ MEETINGS = (sync.all_, sync.wait, pipe.push, pipe.pop, pipe.gather)
 ALONE = (comm.alloc_window, comm.window, pipe.reserve, pipe.import_peer, pipe.initialize)
 """Communication that waits for nobody."""
 
-CORES = (FunctionType.InCore, FunctionType.AIC, FunctionType.AIV)
 BLOCKS = (ForKind.Spmd, ForKind.SplitAiv)
 Test = Callable[[Operation], bool]
 

@@ -95,6 +95,7 @@ def test_nonsense_given_to_an_op_by_its_own_name_is_named(family: str) -> None:
         ("pl.load(x, [0, 0], [8, 16], target_memory=3)", "load: target_memory is 3; a pl.MemoryS"),
         ("pl.store(t, [0, 0], x, atomic=pl.FP32)", "store: atomic is pl.FP32; a pl.AtomicType is"),
         ("pl.load(x, [0, 0], [8, 16], clamp='a')", "load: clamp is 'a'; True or False is acc"),
+        ("pl.load(x, [0, 0], [8, 16], clamp=7)", "load: clamp is 7; True or False is accep"),
         ("pl.exp(x, 2)", "pl.exp: too many positional arguments"),
         ("pl.loop.load(b, s)", "loop.load: indices is pl.Scalar[pl.INDEX]; Sequence[Value]"),
         ("pl.loop.load(b, [s, None])", "loop.load: indices is [pl.Scalar[pl.INDEX], None]; Seq"),

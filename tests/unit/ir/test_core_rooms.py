@@ -188,6 +188,13 @@ def test_nodes_of_other_kinds_are_damage(old: Any, new: Any) -> None:
         ir.deserialize(msgpack.packb(changed))
 
 
+@pytest.mark.parametrize(("old", "new"), [("n", "n n"), ("N", "1N"), ("i", "class"), ("x", "x-1")])
+def test_names_that_text_cannot_use_are_damage(old: str, new: str) -> None:
+    changed = replaced(msgpack.unpackb(ir.serialize(program())), old, new)
+    with pytest.raises(ir.SerializationError, match=f"{new!r} is no name"):
+        ir.deserialize(msgpack.packb(changed))
+
+
 def replaced(node: Any, old: Any, new: Any) -> Any:
     if node == old:
         return new

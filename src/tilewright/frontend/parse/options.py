@@ -131,6 +131,7 @@ POSITIONAL: Mapping[Word, tuple[str, ...]] = {
 
 _PRINTED: Mapping[str, Expected] = {
     "combine": (_are_words, "a list of words"),
+    "crew": _TEXT,
     **{name: expected for known in OPTIONS.values() for name, expected in known.items()},
 }
 """What a printed loop may have kept of the word that it was."""
@@ -148,12 +149,10 @@ def require_options(
     known = {**(_PRINTED if is_printed else {}), **(own or {})}
     for name, given in options.items():
         if name not in known:
-            if own is None:
-                continue
             raise ParserSyntaxError(
                 f"{word.path} has no argument '{name}'",
                 p.span(node),
-                f"It takes {', '.join(sorted(own)) or 'none'}.",
+                f"It takes {', '.join(sorted(own or known)) or 'none'}.",
             )
         fits, wanted = known[name]
         if not fits(given):

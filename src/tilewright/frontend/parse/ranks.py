@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from tilewright.dtypes import FP32
 from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightError
 from tilewright.ir.core import Block, Operation
-from tilewright.ir.enums import FunctionType, Level
+from tilewright.ir.enums import CORES, FunctionType, Level
 from tilewright.ir.types import ShapedType
 from tilewright.ops import collective, comm, control
-from tilewright.ops.facts import CORES
 
 DEVICE_LEVELS = (Level.AIV, Level.AIC, Level.CORE_GROUP, Level.CHIP_DIE, Level.CHIP)
 LOOPS = (control.for_, control.while_)

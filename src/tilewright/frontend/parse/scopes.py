@@ -18,10 +18,9 @@ from tilewright.frontend.parse.tasks import begin_task, refuse_predicate, task_i
 from tilewright.frontend.surface import LoopWord, ScopeWord, Word
 from tilewright.frontend.words import AT, CLUSTER, GRAPH, SCOPE, SPLIT_AIV, SPMD
 from tilewright.ir.core import Block, Value
-from tilewright.ir.enums import FunctionType, Level, ScopeMode
+from tilewright.ir.enums import CORES, FunctionType, Level, ScopeMode
 from tilewright.ir.hints import Split
 from tilewright.ops import control
-from tilewright.ops.facts import CORES
 
 
 @dataclass(frozen=True)
