@@ -296,7 +296,7 @@ ZERO = 0
 
 
 def test_a_divisor_that_is_zero_for_certain_is_refused_at_the_caret() -> None:
-    def quotients(x: pl.Tensor[[8], pl.INT32], n: pl.INDEX, m: pl.INT32) -> Any:
+    def quotients(x: pl.Tensor[[8], pl.INT32], n: pl.INDEX, m: pl.INT32):  # type: ignore
         none = 4 - 4
         a = n // 0
         b = n % ZERO

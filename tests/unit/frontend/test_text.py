@@ -309,3 +309,20 @@ def test_a_number_that_only_extents_mention_has_a_name_in_text() -> None:
         pl.write(out, [0], pl.read(t, [0, 0, 0]))
 
     ir.assert_structural_equal(pl.parse(main.as_python()), main)
+
+
+def test_an_index_meets_an_int64_without_a_conversion_in_text() -> None:
+    @pl.function
+    def f(n: pl.INDEX, m: pl.INT64, k: pl.INT32) -> tuple[pl.INT64, pl.INT64, pl.INT64, pl.BOOL]:
+        a = n + m
+        b = (m * m) - (n + 1) * m
+        c = m % n + (k << m)
+        d = (n - m) * (n + pl.const(2, pl.INT64))
+        e = pl.cast(n, pl.INT64) + pl.cast(n, pl.INT64)
+        g = pl.cast(n, pl.INT64) + (m - k)
+        h = pl.cast(n + 2, pl.INT64, "floor") + m
+        return a + b, c * d, (e + g) * h, n < m
+
+    text = f.as_python()
+    ir.assert_structural_equal(f, pl.parse(text))
+    assert " = n + m" in text and "n < m" in text and "m % n" in text

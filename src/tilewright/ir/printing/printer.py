@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
 
+from tilewright.dtypes import INDEX, INT64
 from tilewright.ir.affine import Access, Expr, Symbol, symbols
 from tilewright.ir.builder import inferred_types
 from tilewright.ir.core import Block, Operation, Value
+from tilewright.ir.enums import Rounding
 from tilewright.ir.opdef import ties_of
 from tilewright.ir.printing.comments import Comments
 from tilewright.ir.printing.expressions import (
@@ -24,6 +26,7 @@ from tilewright.ir.printing.names import NameTable
 from tilewright.ir.rewrite import substitute_type
 from tilewright.ir.types import (
     MemRef,
+    ScalarType,
     ShapedType,
     TensorView,
     TileView,
@@ -225,13 +228,31 @@ class Printer(AttrRenderer):
 
     def _binary(self, op: Operation, infix: str) -> tuple[str, int]:
         level = PRECEDENCE[infix]
-        left, left_level = self._value(op.operands[0])
-        right, right_level = self._value(op.operands[1])
+        (left, left_level), (right, right_level) = map(self._value, self._met(*op.operands))
         if left_level < level or (level == 4 and left_level == level):
             left = f"({left})"
         if right_level <= level:
             right = f"({right})"
         return f"{left} {infix} {right}", level
+
+    def _met(self, left: Value, right: Value) -> tuple[Value, Value]:
+        """The operands of an operator, an INDEX that meets an INT64 as it was before: reading
+        converts it again, once both operands are there."""
+        of_left, of_right = self._index_behind(left), self._index_behind(right)
+        if of_right is not None and of_left is None:
+            return left, of_right
+        is_name = right.op not in self._nested and not _is_constant(right)
+        return (of_left, right) if of_left is not None and is_name else (left, right)
+
+    def _index_behind(self, value: Value) -> Value | None:
+        """The INDEX that a nested operation converts to INT64, as operators do, or None."""
+        op = value.op
+        if op is None or op not in self._nested or op.opdef.name != "arith.cast":
+            return None
+        (given,) = op.operands
+        is_usual = op.attrs["dtype"] is INT64 and op.attrs["mode"] is Rounding.RINT
+        is_index = given.type == ScalarType(INDEX) and not _is_constant(given)
+        return given if is_usual and is_index else None
 
     def _unary(self, op: Operation) -> tuple[str, int]:
         dtype = op.operands[0].type.dtype
@@ -384,6 +405,10 @@ class Printer(AttrRenderer):
 
 def _tuple(texts: list[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _is_constant(value: Value) -> bool:
+    return value.op is not None and value.op.opdef.name == "arith.const"
 
 
 def _is_literal(entry: Any) -> bool:
