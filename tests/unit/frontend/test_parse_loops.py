@@ -469,3 +469,21 @@ def test_a_scalar_that_a_body_only_hands_to_a_call_is_no_carry() -> None:
     assert re.search(r"for i\w*, \(y_\d,\) in pl.spmd\(m, init_values=\(y_\d,\)\):", text)
     assert re.search(r"in pl.while_\(init_values=\(y_\d, i\w*\)\):", text)
     assert ir.compile(P).explain() == "main: one kernel"
+
+
+@pytest.mark.parametrize(
+    "head, wanted",
+    [("spmd(0, 4, 2)", "one core_num, got 3"), ("spmd()", "one core_num, got 0")]
+    + [("range(0, 4, 2, 1)", "1 to 3 bounds, got 4"), ("parallel()", "1 to 3 bounds, got 0")],
+)
+def test_a_loop_says_how_many_bounds_it_takes(head: str, wanted: str) -> None:
+    source = (
+        "import tilewright.language as pl\n"
+        "@pl.function\n"
+        "def f(x: pl.Tensor[[4], pl.FP32]) -> pl.Tensor[[4], pl.FP32]:\n"
+        f"    for i in pl.{head}:\n"
+        "        x = pl.add(x, x)\n"
+        "    return x\n"
+    )
+    with pytest.raises(ParserSyntaxError, match=rf"takes {wanted}"):
+        pl.parse(source)

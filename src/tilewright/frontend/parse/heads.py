@@ -46,13 +46,12 @@ def loop_arguments(
             options[keyword.arg] = p.evaluate(keyword.value)
     names = POSITIONAL.get(function, ())
     bounds += [options.pop(name) for name in names if name in options]
+    if not 1 <= len(bounds) <= (len(names) or 3):
+        wanted = f"one {names[0]}" if names else "1 to 3 bounds"
+        raise ParserSyntaxError(f"{function.path} takes {wanted}, got {len(bounds)}", p.span(call))
     require_options(p, function, {**dict(zip(names, bounds)), **options}, call)
     if function in (SPMD, SPLIT_AIV):
         require_nesting(p, function, call, options)
-    if not 1 <= len(bounds) <= (len(names) or 3):
-        raise ParserSyntaxError(
-            f"{function.path} takes 1 to 3 bounds, got {len(bounds)}", p.span(call)
-        )
     lo = bounds[0] if len(bounds) > 1 else 0
     hi = bounds[1] if len(bounds) > 1 else bounds[0]
     return [lo, hi, bounds[2] if len(bounds) > 2 else 1], inits, options
