@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tilewright.jit import explaining as explaining
     from tilewright.jit import making as making
     from tilewright.jit import output as output
+    from tilewright.jit import parts as parts
     from tilewright.jit import saving as saving
     from tilewright.jit import validating as validating
     from tilewright.jit._arguments import RUNTIME, constexpr

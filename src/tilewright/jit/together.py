@@ -25,7 +25,6 @@ from tilewright.ir.types import ScalarType, TensorType
 from tilewright.jit.artifact import Artifact
 from tilewright.jit.kernels import InterpretedKernel, interpreter_of
 from tilewright.jit.options import CompileOptions
-from tilewright.jit.parts import find_parts
 from tilewright.jit.signature import calling_of
 from tilewright.ops import control, host
 from tilewright.ops.facts import Facts, callees, is_host_collective
@@ -140,7 +139,7 @@ def divide(
     """Finds the functions below `entry` that become kernels of their own, and compiles them."""
     pending, seen = [entry], {entry}
     is_host, shared = facts.is_host(program[entry]), run_by_several(facts, entry)
-    parts = find_parts(filter(facts.is_host, facts.reachable(entry)))
+    parts = room.parts.find_parts(filter(facts.is_host, facts.reachable(entry)))
     while pending:
         caller = program[pending.pop()]
         for name in callees(caller.body):
