@@ -42,8 +42,8 @@ IN_README = (
 
 
 HEAD = """\
-One thread of a {cpu} core, strict numerics; medians of interleaved calls in one run, every result
-checked against float64. Over all {count} workloads that have a peer, the fastest peer takes {mean}
+One thread of a {cpu} core, strict numerics; medians of interleaved calls, each row in one run, every
+result checked against float64. Over all {count} workloads that have a peer, the fastest peer takes {mean}
 times as long as ours (geometric mean).
 
 | workload | ours | over the floor | numpy | torch | fastest peer |
@@ -90,6 +90,19 @@ def load(path: Path) -> dict[str, Any]:
 def rows_of(kept: dict[str, Any]) -> list[Row]:
     """The rows of a release."""
     return [Row(**row) for row in kept["rows"]]
+
+
+def quieter(kept: Sequence[Row], fresh: Sequence[Row]) -> list[Row]:
+    """The rows of two runs, each from the one in which its references were faster.
+
+    All are judged by the best reference of both runs. What failed in the second one stays.
+    """
+    again = {row.name: row for row in fresh if not row.failed}
+    rows = [min(again.get(row.name, row), row, key=lambda r: r.reference) for row in kept]
+    best = min(row.reference / row.slowdown for row in (*kept, *fresh) if row.reference)
+    for row in rows:
+        row.judge(best)
+    return rows
 
 
 def summary(kept: dict[str, Any]) -> str:

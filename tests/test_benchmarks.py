@@ -50,6 +50,19 @@ def test_a_limit_is_missed_in_its_own_unit() -> None:
     assert said == "300 MB is 1.50 of the limit 200 MB, bar 1.00"
 
 
+def test_of_two_runs_each_row_is_kept_from_the_quieter_one() -> None:
+    kept = [Row("a", {OURS: 1.0}, reference=1.0), Row("b", {OURS: 1.0}, reference=2.0)]
+    kept += [Row("c", {OURS: 1.0}, reference=3.0), Row("d", {OURS: 1.0}, reference=4.0)]
+    fresh = [Row("a", {OURS: 9.0}, reference=1.2), Row("b", {OURS: 9.0}, reference=0.8)]
+    fresh += [Row("d", failed="it broke")]
+    for rows, best in ((kept, 1.0), (fresh, 0.8)):
+        for row in rows:
+            row.judge(best)
+    rows = results.quieter(kept, fresh)
+    assert [row.seconds[OURS] for row in rows] == [1.0, 9.0, 1.0, 1.0]
+    assert [row.slowdown for row in rows] == pytest.approx([1.25, 1.0, 3.75, 5.0])
+
+
 def test_a_wrong_result_fails_the_report() -> None:
     console = Console(width=170, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     assert table.report([Row("right", {OURS: 1.0})], console)
