@@ -42,9 +42,9 @@ IN_README = (
 
 
 HEAD = """\
-One thread of a {cpu} core, strict numerics; medians of interleaved calls, each row in one run, every
-result checked against float64. Over all {count} workloads that have a peer, the fastest peer takes {mean}
-times as long as ours (geometric mean).
+One thread of a {cpu} core, strict numerics; medians of interleaved calls, each row in one run,
+every result checked against float64. Over all {count} workloads that have a peer, the fastest peer
+takes {mean} times as long as ours (geometric mean).
 
 | workload | ours | over the floor | numpy | torch | fastest peer |
 |---|--:|--:|--:|--:|--:|
