@@ -40,6 +40,12 @@ def inferred_types(op: Operation) -> tuple[Type, ...]:
     return as_types(op.opdef.infer(*op.operands, **op.attrs, **extra))
 
 
+def require_opdef(opdef: Any) -> None:
+    """Raises TypeError for what is no operation, such as the name of one."""
+    if not hasattr(opdef, "infer"):
+        raise TypeError(f"emit: opdef is {opdef!r}, not an OpDef such as ops.elementwise.add")
+
+
 def require_operands(opdef: OpDef[..., Any], operands: tuple[Any, ...]) -> None:
     """Raises TypeError for the first operand that is no entry of an operation."""
     for entry in operands:
@@ -99,6 +105,8 @@ class Builder:
         attrs = {} if attrs is None else attrs
         span = span or self.span
         if types is None:
+            require_opdef(opdef)
+            attrs = opdef.with_flags(attrs)
             types = self._infer(opdef, operands, attrs, regions, span)
         results = tuple([Value(type_) for type_ in types])
         operation = Operation(opdef, operands, attrs, regions, results, span)
@@ -135,8 +143,6 @@ class Builder:
         regions: tuple[Block, ...],
         span: Span | None,
     ) -> tuple[Type, ...]:
-        if not hasattr(opdef, "infer"):
-            raise TypeError(f"emit: opdef is {opdef!r}, not an OpDef such as ops.elementwise.add")
         if opdef.infer is None:
             raise InternalError(f"op {opdef.name} has no type rule")
         given_attrs = {**attrs, "regions": regions} if opdef.has_regions else attrs

@@ -8,6 +8,8 @@ from enum import Enum, EnumMeta
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 import tilewright
 from tilewright.dataclass import dataclass
 from tilewright.errors import ArgumentTypeMismatch
@@ -24,6 +26,8 @@ _CHOICES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     **{name: (each,) for name, each in vars(enums).items() if isinstance(each, EnumMeta)},
 }
+FLAGS: tuple[type, ...] = (int, np.bool_)
+"""What stands for True and False, where it is one of 0 and 1."""
 OPS: dict[str, OpDef[..., Any]] = {}
 SPELLINGS: dict[str, list[Spelling]] = {}
 
@@ -179,6 +183,19 @@ class OpDef(Generic[P, R]):
             for name, (kind, _, rest) in kinds
             if kind in _CHOICES and rest in ("", "None")
         }
+
+    @cached_property
+    def flags(self) -> tuple[str, ...]:
+        """The attributes that are True or False."""
+        return tuple(name for name, kinds in self.choices.items() if bool in kinds)
+
+    def with_flags(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`attrs` whose flags are True or False where they are numpy's, or 0 or 1."""
+        for name in self.flags:
+            given: Any = attrs.get(name)
+            if type(given) is not bool and isinstance(given, FLAGS) and given in (0, 1):
+                attrs = {**attrs, name: bool(given)}
+        return attrs
 
     def require_choices(self, attrs: Mapping[str, Any]) -> None:
         """Raises ArgumentTypeMismatch for a flag, or a name of several, that is none."""

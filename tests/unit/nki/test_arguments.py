@@ -178,3 +178,17 @@ def test_a_kernel_is_copied_and_pickled_like_a_function() -> None:
     assert doubled.__reduce__() == "doubled"
     get, (kernel, grid) = doubled[3].__reduce__()
     assert (get(kernel, grid)(A) == 2).all() and kernel.function is doubled.function
+
+
+@pytest.mark.parametrize("flag", [True, 1, np.bool_(True), np.int32(3) == 3])
+def test_flags_of_numpy_and_numbers_are_true_or_false(flag: Any) -> None:
+    @nki.jit
+    def product(x, y, flag):
+        out = nl.ndarray((16, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.matmul(nl.load(x), nl.load(y), transpose_x=flag))
+        return out
+
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    y = np.ones((4, 8), np.float32)
+    np.testing.assert_array_equal(product(x, y, flag), x.T @ y)
+    assert "a_trans=True" in product.as_python(x, y, flag)
