@@ -10,13 +10,11 @@ from __future__ import annotations
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.types import DistributedTensorType, ScalarType
 from tilewright.ops import control
-from tilewright.ops.control import tied_pairs
+from tilewright.ops.control import LOOPS, tied_pairs
 from tilewright.ops.extents import DIM_OPS
 
 FRESH_FAMILIES = ("arith", "elementwise", "reduce", "matmul", "scan")
 """Families whose references give new arrays, never views of their operands."""
-
-LOOPS = (control.for_, control.while_)
 
 
 def handovers(op: Operation) -> list[tuple[Value, Value]]:

@@ -13,10 +13,8 @@ from tilewright.ir.core import Function, Operation, Program, Value
 from tilewright.ir.rewrite import copy_function
 from tilewright.ir.types import DistributedTensorType, Shape, row_major_strides
 from tilewright.ops import comm, control, shape
-from tilewright.ops.control import tied_pairs
+from tilewright.ops.control import LOOPS, tied_pairs
 from tilewright.ops.shape import shape_of
-
-LOOPS = (control.for_, control.while_)
 
 
 @dataclass

@@ -220,6 +220,10 @@ def call_type(
     return (*result_types, *(args[position].type for position in tied_args))
 
 
+LOOPS = (for_, while_)
+"""Operations that carry values from one iteration to the next."""
+
+
 def tied_pairs(op: Operation) -> list[tuple[Value, Value]]:
     """(result, the operand whose next version it is) for each tied result of any operation."""
     if op.opdef is not call:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from tilewright.ir.affine import Symbol, as_expr, coefficient, less, substitute, symbols
 from tilewright.ir.core import Value
 from tilewright.ops import control
+from tilewright.ops.control import LOOPS
 from tilewright.passes.groups import Window, write_window
 from tilewright.passes.nodes import Node
 from tilewright.passes.traits import Kind
 
 if TYPE_CHECKING:
     from tilewright.passes.lowering import Lowering
-
-LOOPS = (control.for_, control.while_)
 
 
 def writes_apart(

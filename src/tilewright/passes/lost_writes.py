@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from tilewright.ir.core import Block, Function, Operation, Value
 from tilewright.ir.enums import ParamDirection
-from tilewright.ir.opdef import ties_of
 from tilewright.ops import control, shape
+from tilewright.ops.control import LOOPS, tied_pairs
 
 COPIES = (shape.reshape, shape.transpose, shape.reinterpret)
-LOOPS = (control.for_, control.while_)
 
 
 class Flow:
@@ -42,7 +41,7 @@ class Flow:
         while pending:
             current = pending.pop()
             for user in self.users.get(current, ()):
-                written = [new for new, old in tied(user) if old is current]
+                written = [new for new, old in tied_pairs(user) if old is current]
                 writes += [user] * bool(written)
                 fresh = {*written, *self.heirs(current, user)} - found
                 found |= fresh
@@ -52,18 +51,11 @@ class Flow:
     def reads(self, values: Iterable[Value]) -> bool:
         """True when something takes one of `values` but to hand it on or to write into it."""
         return any(
-            all(old is not value for _, old in tied(user)) and not any(self.heirs(value, user))
+            all(old is not value for _, old in tied_pairs(user))
+            and not any(self.heirs(value, user))
             for value in values
             for user in self.users.get(value, ())
         )
-
-
-def tied(op: Operation) -> list[tuple[Value, Value]]:
-    """(result, the operand whose next version it is) for each of an operation or a call."""
-    if op.opdef is not control.call:
-        return ties_of(op)
-    args, places = op.operands[0], op.attrs["tied_args"]
-    return [*zip(op.results[len(op.results) - len(places) :], (args[place] for place in places))]
 
 
 def _places(values: Iterable[Value], wanted: Value) -> list[int]:

@@ -23,7 +23,6 @@ class Target:
 
 
 NEVER = -1
-LOOPS = (control.for_, control.while_)
 
 
 class Plan:

@@ -15,11 +15,10 @@ from tilewright.ir.core import Operation, Value
 from tilewright.ir.enums import AtomicType
 from tilewright.ir.types import TensorType
 from tilewright.ops import control, memory, shape
-from tilewright.ops.control import tied_pairs
+from tilewright.ops.control import LOOPS, tied_pairs
 from tilewright.ops.extents import expr_of
 from tilewright.passes.givens import CUBE, HANDING, VECTOR, walk
 
-LOOPS = (control.for_, control.while_)
 Sides = Mapping[Operation, int]
 
 

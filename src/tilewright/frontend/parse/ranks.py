@@ -9,10 +9,10 @@ from tilewright.errors import ParserSyntaxError, ParserTypeError, TilewrightErro
 from tilewright.ir.core import Block, Operation
 from tilewright.ir.enums import CORES, FunctionType, Level
 from tilewright.ir.types import ShapedType
-from tilewright.ops import collective, comm, control
+from tilewright.ops import collective, comm
+from tilewright.ops.control import LOOPS
 
 DEVICE_LEVELS = (Level.AIV, Level.AIC, Level.CORE_GROUP, Level.CHIP_DIE, Level.CHIP)
-LOOPS = (control.for_, control.while_)
 EXCHANGES = (collective.allgather, collective.all_to_all)
 SIGNAL_HINT = "Pass a window of pl.INT32 signals, [ranks, core_num]."
 
